@@ -1,10 +1,7 @@
 // Sentiment of sentences and reviews: the Stanford Sentiment Treebank, IMDB, or a table of your own.
 #include "autograd/operations.h"
-#include "experiments/support/attend/attention_catalogue.h"
-#include "experiments/support/classification/classification_testing.h"
 #include "experiments/support/data/sentiment_data.h"
-#include "experiments/support/program/program.h"
-#include "experiments/support/training/experiment.h"
+#include "experiments/support/tasks/classifier_task.h"
 #include "nn/auxiliary_losses.h"
 #include "nn/loss.h"
 
@@ -22,48 +19,36 @@ struct Options : ClassificationOptions {
   }
 };
 
-/// Trains one row with one seed. `model` has its initial values, and has the best ones at the end.
 TrainingResult train(EncoderClassifier& model, const Options& options, const LabelledData& data, const Run& run) {
   TextBatches batches(data.train, options.batches, run.seed);
-  Training training(run, model, options.training, batches);
+  AdamW optimizer(model.parameters(), options.training.adam);
+  const Schedule schedule = options.training.learning_rate();
+  Training training(run, model, optimizer, batches, options.training);  // continues from the run's checkpoint
   auto dev_scores = [&] { return std::vector{DevScore{"accuracy", accuracy(model, data.dev, options.batches)}}; };
   while (training.has_next_update()) {
+    optimizer.zero_grad();
     for (const std::int64_t k : training.micro_batches()) {
       RandomScope random = training.random(k);  // of dropout
       AuxiliaryLosses auxiliary;                // of attention methods
       const TextBatch batch = batches.next();
       const Tensor lengths = batch.length_tensor();
-      const Variable logits = model.forward(batch.token_tensor(), lengths);
+      const Variable logits = model.forward(batch.token_tensor(), lengths);  // [B, classes]
       Variable loss = cross_entropy_loss(logits, batch.label_tensor(), {}, Total::sum);
       const Tensor plain = loss.value();
       if (!auxiliary.empty()) loss = loss + sum(auxiliary.per_sentence(lengths));
-      training.add(loss, static_cast<double>(batch.rows), plain);
+      training.backward(loss, static_cast<double>(batch.rows), plain);
     }
-    training.update(dev_scores);
+    const auto [norm, count] = training.gradient();
+    const double rate = schedule.rate(training.updates(), training.epoch());
+    optimizer.step(rate, clip_scale(norm, options.training.clip, count));
+    training.end_update(rate, dev_scores);
   }
   return training.finish(dev_scores);
 }
 
-}  // namespace
+const RegisteredTask task(classifier_task(
+    "sentiment",
+    "Trains Transformer encoders to label sentences or reviews with their sentiment, or any labels of your own.",
+    train));
 
-int main(int argc, char** argv) {
-  return run("sentiment", argc, argv, [](Cli& cli) {
-    Experiment<Options> experiment(
-        cli,
-        "Trains Transformer encoders to label sentences or reviews with their sentiment, or any labels of your own.");
-    const Options& options = experiment.options();
-    if (options.list_attentions) return fmt::print("{}", attention_catalogue());
-    experiment.check([](const Options& row) { row.check(); });
-    if (!options.label.empty()) return label_texts(options, options.data.columns);
-    ClassificationData texts = load(options.data);
-    const LabelledData data(std::move(texts), options.text, experiment.directory());
-    experiment.check([&](const Options& row) { data.require_fitting(row.batches); });
-    experiment.train(data, [&](const Options& row, const Run& run) {
-      const std::unique_ptr<EncoderClassifier> model = row.make_model(data, run.seed);
-      const TrainingResult training = train(*model, row, data, run);
-      RunResult result = test_model(*model, data, row, run);
-      result.training = training;
-      return result;
-    });
-  });
-}
+}  // namespace

@@ -1,10 +1,10 @@
 // Tagging, a label for every word of a sentence: a complete task of one's own, with its model.
 #include "experiments/support/data/generated_text.h"
-#include "experiments/support/program/program.h"
 #include "experiments/support/sequence/pair_data.h"
 #include "experiments/support/training/encoder_model.h"
 #include "experiments/support/training/experiment.h"
 #include "experiments/support/training/shared_work.h"
+#include "experiments/support/training/task.h"
 #include "nn/loss.h"
 #include "tensor/top_k.h"
 
@@ -79,29 +79,35 @@ RunResult train_and_test(const Options& options, const PairData& data, const Run
   model.to(parse_device(options.training.device));
   model.initialise(run.seed);
   PairBatches batches(data.train, options.batches, run.seed);
-  Training training(run, model, options.training, batches);
+  AdamW optimizer(model.parameters(), options.training.adam);
+  const Schedule schedule = options.training.learning_rate();
+  Training training(run, model, optimizer, batches, options.training);  // continues from the run's checkpoint
   auto dev_scores = [&] { return dev_scores_of(test(model, data.dev, data.tokenizers, options.batches)); };
   while (training.has_next_update()) {
+    optimizer.zero_grad();
     for (const std::int64_t k : training.micro_batches()) {
       RandomScope random = training.random(k);  // of dropout
       const PairBatch batch = batches.next();
       auto loss = cross_entropy_loss(model.forward(batch.read(true)), batch.targets(), {.ignored = pad_id}, Total::sum);
-      training.add(loss, static_cast<double>(batch.target_tokens));
+      training.backward(loss, static_cast<double>(batch.target_tokens));
     }
-    training.update(dev_scores);
+    const auto [norm, count] = training.gradient();
+    const double rate = schedule.rate(training.updates(), training.epoch());
+    optimizer.step(rate, clip_scale(norm, options.training.clip, count));
+    training.end_update(rate, dev_scores);
   }
   RunResult result{.parameters = model.parameter_count(), .training = training.finish(dev_scores)};
   for (const PairSet& set : data.tests) result.tests.push_back(test(model, set, data.tokenizers, options.batches));
   return result;
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  return run("tagging", argc, argv, [](Cli& cli) {
-    Experiment<Options> experiment(cli, "Trains Transformer encoders to tag every word of a sentence.");
-    const PairData data(experiment.options().data, experiment.options().batches, experiment.directory());
-    data.require_word_by_word();
-    experiment.train(data, [&](const Options& row, const Run& run) { return train_and_test(row, data, run); });
-  });
+void program(Cli& cli) {
+  Experiment<Options> experiment(cli, "Trains Transformer encoders to tag every word of a sentence.");
+  const PairData data(experiment.options().data, experiment.options().batches, experiment.directory());
+  data.require_word_by_word();
+  experiment.train(data, [&](const Options& row, const Run& run) { return train_and_test(row, data, run); });
 }
+
+const RegisteredTask task({"tagging", program});
+
+}  // namespace

@@ -39,6 +39,14 @@ class SequenceModel : public Module {
   virtual std::int64_t vocabulary() const = 0;  ///< V, the number of target tokens
   virtual bool has_source() const = 0;          ///< false for a language model
 
+  /// The output layer: logits = states · weight + bias. weight [n, V], bias [V] or undefined.
+  struct Output {
+    Variable weight, bias = {};
+  };
+  virtual Output output() const = 0;
+  /// Teacher forcing: the states that the output layer reads, [B, T, n]. Fills `trace` unless it is null.
+  virtual Variable states(const SequenceBatch& batch, SequenceTrace* trace = nullptr) = 0;
+
   /// Teacher forcing: returns, for each token of the input, the logits of the token after it, [B, T, V]. Fills `trace`
   /// unless it is null.
   Variable logits(const SequenceBatch& batch, SequenceTrace* trace = nullptr);
@@ -61,13 +69,6 @@ class SequenceModel : public Module {
   virtual Variable step(DecoderState& state, const Tensor& tokens, std::vector<AttentionTrace>* traces = nullptr) = 0;
 
  protected:
-  /// The output layer: logits = states · weight + bias. weight [n, V], bias [V] or undefined.
-  struct Output {
-    Variable weight, bias = {};
-  };
-  virtual Output output() const = 0;
-  /// Teacher forcing: the states that the output layer reads, [B, T, n].
-  virtual Variable states(const SequenceBatch& batch, SequenceTrace* trace) = 0;
   Variable logits_of(const Variable& states) const;
 };
 

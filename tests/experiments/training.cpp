@@ -68,6 +68,15 @@ struct Trained {
 
 std::vector<double> numbers(const Point& point) { return point.place.value().to_vector<double>(); }
 
+/// The second half of an update, as the programs write it.
+void end_update(Training& training, Optimizer& optimizer, const Schedule& schedule, const TrainingOptions& options,
+                const DevScores& dev_scores) {
+  const auto [norm, count] = training.gradient();
+  const double rate = schedule.rate(training.updates(), training.epoch());
+  optimizer.step(rate, clip_scale(norm, options.clip, count));
+  training.end_update(rate, dev_scores);
+}
+
 /// Trains in a new directory, or continues the training there. `point` shows what became of the model.
 Trained trained(const std::filesystem::path& out, const Task& task, Point& point) {
   point.initialise(1);
@@ -79,13 +88,16 @@ Trained trained(const std::filesystem::path& out, const Task& task, Point& point
   run.directory =
       std::make_shared<RunDirectory>(is_there ? RunDirectory::resume(out) : RunDirectory::create("test", out));
   Batches batches;
-  Training training(run, point, task.options, batches);
+  AdamW optimizer(point.parameters(), task.options.adam);
+  const Schedule schedule = task.options.learning_rate();
+  Training training(run, point, optimizer, batches, task.options);
   auto dev_scores = [&] {
     if (std::ssize(trained.seen) == task.killed_in_dev_set) throw Killed{};
     trained.seen.push_back(numbers(point));
     return std::vector{DevScore{"nearness", task.score(trained.seen.back()[0])}};
   };
   while (training.has_next_update()) {
+    optimizer.zero_grad();
     const std::int64_t update = batches.epoch() * 5 + batches.position();
     if (update == task.killed_before * task.accumulate) throw Killed{};
     Variable all;
@@ -94,11 +106,11 @@ Trained trained(const std::filesystem::path& out, const Task& task, Point& point
       const Variable kept = task.dropout > 0 ? dropout(point.place, task.dropout) : point.place;
       const Variable distance = kept - static_cast<double>(1 + batches.next() % 2);
       const Variable loss = sum(distance * distance) * task.factor(update / task.accumulate);
-      if (!task.adds_once) training.add(loss, 1);
+      if (!task.adds_once) training.backward(loss, 1);
       all = all.defined() ? all + loss : loss;
     }
-    if (task.adds_once) training.add(all, static_cast<double>(task.accumulate));
-    training.update(dev_scores);
+    if (task.adds_once) training.backward(all, static_cast<double>(task.accumulate));
+    end_update(training, optimizer, schedule, task.options, dev_scores);
   }
   trained.result = training.finish(dev_scores);
   trained.place = numbers(point);
@@ -176,12 +188,15 @@ BOOST_AUTO_TEST_CASE(a_lower_score_is_better_where_the_score_says_so) {
   Task task;
   Run run{.directory = std::make_shared<RunDirectory>(RunDirectory::create("test", folder / "run"))};
   Batches batches;
-  Training training(run, point, task.options, batches);
+  AdamW optimizer(point.parameters(), task.options.adam);
+  const Schedule schedule = task.options.learning_rate();
+  Training training(run, point, optimizer, batches, task.options);
   auto distance = [&] { return std::vector{DevScore{"distance", numbers(point)[0], false}}; };
   while (training.has_next_update()) {
+    optimizer.zero_grad();
     batches.next();
-    training.add(sum(point.place * -1.0), 1);  // to the right, away from 0
-    training.update(distance);
+    training.backward(sum(point.place * -1.0), 1);  // to the right, away from 0
+    end_update(training, optimizer, schedule, task.options, distance);
   }
   BOOST_TEST(training.finish(distance).best_update == 1);
 }

@@ -8,17 +8,12 @@
 
 #include "experiments/support/data/text_pairs.h"
 #include "experiments/support/report/attention_view.h"
-#include "experiments/support/sequence/sequence_options.h"
+#include "experiments/support/sequence/sequence_models.h"
+#include "experiments/support/text/word_tokenizer.h"
+#include "experiments/support/training/task.h"
 #include "nn/module.h"
 
 namespace fovea {
-
-/// The options of a run of `translate`, `summarize` or `language_model`, from its config.json; `flags` override it.
-/// Throws Error for a run of another program.
-SequenceOptions sequence_options(const std::filesystem::path& run, const std::vector<std::string>& flags = {});
-
-/// The name of the program whose run this is. Throws Error if the directory is not that of a trained run.
-std::string program_of(const std::filesystem::path& run);
 
 /// The run's title_of(), followed by its trial of a search if there is one. The run need not be finished.
 std::string title_of_run(const std::filesystem::path& run);
@@ -40,14 +35,8 @@ class AnalyzedRun {
   virtual const Module& model() const = 0;
   /// Gives the model the initial values of the run's seed again. With --init, training began from other ones.
   virtual void restart() = 0;
-  /// A sub-layer: feed-forward, or the specification of an attention.
-  struct SubLayer {
-    std::string method = {};  ///< empty: feed-forward
-    bool crosses = false;     ///< whether the attention is over the source
-    std::string text() const { return method.empty() ? "feed-forward" : (crosses ? "source: " : "") + method; }
-  };
   /// The sub-layers of a layer of the encoder or the decoder, in order.
-  virtual std::vector<SubLayer> parts(Place stack) const = 0;
+  virtual std::vector<SpecifiedSubLayer> sub_layers(Place stack) const = 0;
 
   /// The texts of sentence k; of classifiers the text and its class.
   virtual TextPair texts(std::size_t k) = 0;
@@ -58,6 +47,20 @@ class AnalyzedRun {
   /// --sentence, unless there is one.
   std::size_t number_of(const std::string& choice);
   SentenceView chosen_sentence(const std::string& choice) { return sentence(number_of(choice)); }
+
+ protected:
+  explicit AnalyzedRun(std::filesystem::path run) : run_(std::move(run)) {}
+  /// Sets the method of every view: the specification of its place and number.
+  void name_methods(SentenceView& sentence) const;
+  /// Throws Error unless a text of the user's has words and is UTF-8. Prints a note with the words that the vocabulary
+  /// does not have.
+  static void check_text(const std::string& flag, const std::string& text, const Tokenizer& tokenizer);
+  /// Prints a warning, once for each run, if the data that were read are not those of the run's data.json.
+  void warn_of_changed_data(const Json& now) const;
+  /// The seed of a finished run.
+  std::uint64_t seed() const;
+
+  std::filesystem::path run_;
 };
 
 }  // namespace fovea

@@ -30,9 +30,9 @@ Finding model_description(Cli& cli) {
   std::vector<std::string> methods;
   for (Place stack : {Place::encoder, Place::decoder}) {
     std::string order;
-    for (const AnalyzedRun::SubLayer& part : run->parts(stack)) {
-      order += (order.empty() ? "" : " → ") + part.text();
-      if (!part.method.empty()) add_methods(parse_specification(part.method), methods);
+    for (const SpecifiedSubLayer& layer : run->sub_layers(stack)) {
+      order += (order.empty() ? "" : " → ") + layer.text();
+      if (!layer.specification.empty()) add_methods(parse_specification(layer.specification), methods);
     }
     if (!order.empty()) finding.notes.push_back(fmt::format("A layer of the {}: {}", name_of(stack), order));
   }

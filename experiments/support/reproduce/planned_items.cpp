@@ -277,7 +277,7 @@ namespace {
 
 /// A command's output; of a long one the first lines and the last, which often are its summary, and where the others
 /// are.
-std::string shortened(const fs::path& output, const fs::path& from) {
+std::string short_output(const fs::path& output, const fs::path& from) {
   constexpr std::size_t first = 10, last = 30;
   const std::string text = contents(output);
   const std::vector<std::string_view> lines = split_columns(text, '\n');
@@ -303,12 +303,12 @@ void add_outputs(Finding& section, const NeededRuns& needed, const PlannedItem& 
     if (!output) {
       if (step.has_inputs)
         section.outputs.push_back(
-            fmt::format("$ {}\n{}", command_line(step.call.words), shortened(step.call.output, from)));
+            fmt::format("$ {}\n{}", command_line(step.call.words), short_output(step.call.output, from)));
       continue;
     }
     if (output->is_kept && origins.insert(output->origin).second)
       section.notes.push_back(fmt::format("Outputs that are kept with the records, made {}.", output->origin));
-    section.outputs.push_back(fmt::format("$ {}\n{}", output->command, shortened(output->text, from)));
+    section.outputs.push_back(fmt::format("$ {}\n{}", output->command, short_output(output->text, from)));
     for (const fs::path& file : output->figures) {
       if (!drawn.insert(file).second) continue;
       const std::string svg = contents(file);

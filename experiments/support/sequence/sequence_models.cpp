@@ -142,28 +142,42 @@ TransformerOptions SequenceModelOptions::stack(int own_layers) const {
           .recompute = recompute};
 }
 
-SubLayers SequenceModelOptions::sub_layers(bool decoder, const std::string& own, bool has_source) const {
-  std::string order = block_order;
-  if (block_order_in != Stacks::both && (block_order_in == Stacks::decoder) != decoder)
-    order = "attention > feed-forward";
-  const SubLayer cross{SubLayer::Kind::cross,
-                       flagged_attention("--cross-attention", cross_attention.empty() ? "global" : cross_attention)};
-  SubLayers layers;
-  bool crosses = false;
-  for (const std::string& part : parts_of_order(order)) {
-    if (part == "feed-forward") {
-      layers.push_back({SubLayer::Kind::feed_forward});
-    } else if (part == "cross") {
-      crosses = true;
-      if (decoder && has_source) layers.push_back(cross);
+std::string SpecifiedSubLayer::text() const {
+  if (kind == SubLayer::Kind::feed_forward) return "feed-forward";
+  return (kind == SubLayer::Kind::cross ? "source: " : "") + specification;
+}
+
+std::vector<SpecifiedSubLayer> SequenceModelOptions::sub_layers(Place stack, bool has_source) const {
+  using Kind = SubLayer::Kind;
+  const auto or_plain = [](const std::string& given, const char* plain) { return given.empty() ? plain : given; };
+  const bool is_decoder = stack == Place::decoder;
+  if (!is_decoder && !has_source) return {};
+  if (architecture == Architecture::recurrent) {
+    if (!is_decoder) return {};
+    return {{Kind::cross, or_plain(attention, "classic(additive)"), "--attention"}};
+  }
+  const bool uses_own = is_decoder && (has_source || !decoder_attention.empty());
+  const SpecifiedSubLayer own{Kind::attention, or_plain(uses_own ? decoder_attention : attention, "global"),
+                              is_decoder ? "--decoder-attention" : "--attention"};
+  const SpecifiedSubLayer cross{Kind::cross, or_plain(cross_attention, "global"), "--cross-attention"};
+  const bool is_ordered = block_order_in == Stacks::both || (block_order_in == Stacks::decoder) == is_decoder;
+  const bool crosses = is_decoder && has_source;
+  std::vector<SpecifiedSubLayer> layers;
+  bool names_cross = false;
+  for (const std::string& part : parts_of_order(is_ordered ? block_order : "attention > feed-forward")) {
+    if (part == "cross") {
+      names_cross = true;
+      if (crosses) layers.push_back(cross);
     } else {
-      const char* flag = part != "attention" ? "--block-order" : decoder ? "--decoder-attention" : "--attention";
-      layers.push_back({SubLayer::Kind::attention, flagged_attention(flag, part == "attention" ? own : part)});
+      layers.push_back(part == "feed-forward" ? SpecifiedSubLayer{}
+                       : part == "attention"  ? own
+                                              : SpecifiedSubLayer{Kind::attention, part, "--block-order"});
     }
   }
-  if (!decoder || !has_source || crosses) return layers;
-  auto last = std::find_if(layers.rbegin(), layers.rend(),
-                           [](const SubLayer& layer) { return layer.kind == SubLayer::Kind::feed_forward; });
+  if (!crosses || names_cross) return layers;
+  // an order that does not name the attention over the source has it before the last feed-forward layer
+  const auto last = std::find_if(layers.rbegin(), layers.rend(),
+                                 [](const SpecifiedSubLayer& layer) { return layer.kind == Kind::feed_forward; });
   layers.insert(last == layers.rend() ? layers.end() : last.base() - 1, cross);
   return layers;
 }
@@ -174,9 +188,15 @@ std::unique_ptr<SequenceModel> SequenceModelOptions::make_transformer(std::int64
   require(tied != Tied::all || source_vocabulary == 0 || source_vocabulary == vocabulary,
           "--tied all: source and target need one vocabulary, but have {} and {} tokens; use --tied decoder",
           source_vocabulary, vocabulary);
-  auto or_global = [](const std::string& specification) { return specification.empty() ? "global" : specification; };
   const bool translates = source_vocabulary > 0;
-  std::string in_decoder = or_global(translates || !decoder_attention.empty() ? decoder_attention : attention);
+  auto made = [&](Place place) {
+    SubLayers layers;
+    for (const SpecifiedSubLayer& one : sub_layers(place, translates))
+      one.kind == SubLayer::Kind::feed_forward
+          ? layers.push_back({one.kind})
+          : layers.push_back({one.kind, flagged_attention(one.flag, one.specification)});
+    return layers;
+  };
   TransformerModelOptions options{.source_vocabulary = source_vocabulary,
                                   .vocabulary = vocabulary,
                                   .encoder = stack(encoder_layers),
@@ -185,9 +205,7 @@ std::unique_ptr<SequenceModel> SequenceModelOptions::make_transformer(std::int64
                                   .positions = positions,
                                   .longest = longest,
                                   .embedding_norm = embedding_norm};
-  SubLayers encoder;
-  if (translates) encoder = sub_layers(false, or_global(attention), true);
-  return std::make_unique<TransformerModel>(options, encoder, sub_layers(true, in_decoder, translates));
+  return std::make_unique<TransformerModel>(options, made(Place::encoder), made(Place::decoder));
 }
 
 std::unique_ptr<SequenceModel> SequenceModelOptions::make_recurrent(std::int64_t source_vocabulary,
@@ -211,7 +229,7 @@ std::unique_ptr<SequenceModel> SequenceModelOptions::make_recurrent(std::int64_t
                             .readout_dim = query == QueryState::previous ? readout_dim : 0,
                             .dropout = dropout,
                             .attention_dropout = attention_dropout},
-      flagged_attention("--attention", attention.empty() ? "classic(additive)" : attention));
+      flagged_attention("--attention", sub_layers(Place::decoder, true).front().specification));
 }
 
 std::string parameter_table(const Module& model) {

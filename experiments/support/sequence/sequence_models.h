@@ -15,6 +15,17 @@ namespace fovea {
 class Cli;
 
 enum class Architecture { transformer, recurrent };
+
+/// A sub-layer of a layer: feed-forward, or an attention by its specification.
+struct SpecifiedSubLayer {
+  SubLayer::Kind kind = SubLayer::Kind::feed_forward;
+  std::string specification = {};
+  const char* flag = "";  ///< that has the specification
+
+  /// "feed-forward", "gaussian", "source: global"
+  std::string text() const;
+};
+
 enum class Stacks { encoder, decoder, both };
 
 /// The defaults are for generated texts. Attentions are specifications; an empty one is the architecture's plain one.
@@ -59,11 +70,14 @@ struct SequenceModelOptions : TransformerFlags {
   /// empty, `attention`. Throws Error, with the flag, for options that contradict each other.
   std::unique_ptr<SequenceModel> make(std::int64_t source_vocabulary, std::int64_t vocabulary) const;
 
+  /// The sub-layers of a layer of the encoder or the decoder, in order; none for a stack that the model does not have.
+  /// Of a recurrent model its only attention.
+  std::vector<SpecifiedSubLayer> sub_layers(Place stack, bool has_source) const;
+
  private:
   std::unique_ptr<SequenceModel> make_transformer(std::int64_t source_vocabulary, std::int64_t vocabulary) const;
   std::unique_ptr<SequenceModel> make_recurrent(std::int64_t source_vocabulary, std::int64_t vocabulary) const;
   TransformerOptions stack(int own_layers) const;
-  SubLayers sub_layers(bool decoder, const std::string& own_attention, bool has_source) const;
 };
 
 /// The parts of a --block-order that '>' separates, without spaces around them. The names C1 to C5 stand for their

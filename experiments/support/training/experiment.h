@@ -9,8 +9,11 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
+
+#include <fmt/core.h>
 
 #include "experiments/support/program/cli.h"
 #include "experiments/support/program/device_flag.h"
@@ -159,6 +162,7 @@ class Experiment : public ExperimentBase {
   /// the report; data.save(directory) writes vocabulary and data.json into a run's directory.
   template <class Data>
   void train(const Data& data, const std::function<RunResult(const Options&, const Run&)>& body) {
+    print_warnings();
     ExperimentBase::train(
         plans_, data.description(), [&](const std::filesystem::path& directory) { data.save(directory); },
         [&](std::size_t k, const Run& run) { return result(k, run, body); });
@@ -171,6 +175,13 @@ class Experiment : public ExperimentBase {
   }
 
  private:
+  void print_warnings() const {
+    if (flags_.only) return;         // one process of many makes this run
+    std::set<std::string> warnings;  // the rows often have the same
+    for (const Options& row : rows_) warnings.insert(row.training.warmup_warning());
+    for (const std::string& warning : warnings)
+      if (!warning.empty()) fmt::print(stderr, "{}\n", warning);
+  }
   /// Applies the row's own precision and threads first.
   RunResult result(std::size_t k, const Run& run, const std::function<RunResult(const Options&, const Run&)>& body) {
     rows_[k].training.apply();

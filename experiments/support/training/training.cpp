@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <set>
 
 #include <omp.h>
 
@@ -18,8 +17,6 @@
 #include "experiments/support/training/shared_training.h"
 #include "experiments/support/training/shared_work.h"
 #include "nn/checkpoint.h"
-#include "nn/optimizer.h"
-#include "nn/schedule.h"
 #include "tensor/cpu/parallel.h"
 #include "tensor/format/safetensors.h"
 #include "tensor/formula/functors.h"
@@ -90,6 +87,22 @@ void TrainingOptions::check() const {
   kernels(device_of(device));  // throws where there is no GPU
 }
 
+Schedule TrainingOptions::learning_rate() const {
+  const Schedule own = Schedule::parse(schedule, updates);
+  return rate ? own.with_peak(*rate) : own;
+}
+
+std::string TrainingOptions::warmup_warning() const {
+  const Schedule own = learning_rate();
+  if (own.warmup() <= static_cast<double>(updates)) return {};
+  std::string shorter = own.str();
+  const std::size_t at = shorter.find("warmup=") + 7;
+  shorter.replace(at, shorter.find_first_of(",)", at) - at, std::to_string(std::max<std::int64_t>(updates / 10, 1)));
+  return fmt::format(
+      "warning: the warm-up of {} updates is longer than the training of {}; a shorter one: --schedule \"{}\"",
+      own.warmup(), updates, shorter);
+}
+
 void TrainingOptions::apply() const {
   check();
   omp_set_num_threads(threads > 0 ? threads : threads_of_a_process());
@@ -120,11 +133,6 @@ NamedTensors with_prefix(const std::string& prefix, const TensorList& all) {
   for (const auto& [name, tensor] : all)
     if (name.starts_with(prefix)) found[name.substr(prefix.size())] = tensor;
   return found;
-}
-
-Schedule schedule_of(const TrainingOptions& options) {
-  const Schedule schedule = Schedule::parse(options.schedule, options.updates);
-  return options.rate ? schedule.with_peak(*options.rate) : schedule;
 }
 
 /// The mean of the tensors with the same names. The sums are in the order of the files.
@@ -218,13 +226,12 @@ class UpdateReadings {
       map_into(sum, Add{}, sum, value->to(DType::f64).reshape({}));
     }
   }
-  /// Ends an update, with the norm of the gradient of the summed loss. Returns the factor that makes it the gradient of
-  /// the mean loss, with a norm of at most `clip` (0: any).
-  Tensor close(const Tensor& norm, double clip) {
+  /// Ends an update, with the norm of the gradient of the summed loss. Returns the number of its tokens or examples.
+  double close(const Tensor& norm) {
     row_.select(0, 2).copy_from(norm);
     counts_.push_back(count_);
     ++updates_;
-    return clip_scale(norm, clip, count_);
+    return count_;
   }
   /// The values of the updates since the last call, in order.
   std::vector<Values> read() {
@@ -251,14 +258,8 @@ using namespace training_parts;
 
 class Training::Implementation {
  public:
-  Implementation(const Run& run, Module& model, const TrainingOptions& options, BatchPlace& place)
-      : run_(run),
-        directory_(*run.directory),
-        model_(model),
-        options_(options),
-        place_(place),
-        schedule_(schedule_of(options)),
-        optimizer_(model.parameters(), options.adam) {
+  Implementation(const Run& run, Module& model, Optimizer& optimizer, BatchPlace& place, const TrainingOptions& options)
+      : run_(run), directory_(*run.directory), model_(model), optimizer_(optimizer), place_(place), options_(options) {
     for (std::int64_t k = processes().rank(); k < place.accumulate(); k += processes().size())
       micro_batches_.push_back(k);
     if (processes().size() > 1) {
@@ -278,7 +279,6 @@ class Training::Implementation {
     Progress::Options shown;
     shown.start = now_.updates;
     progress_ = std::make_unique<Progress>(progress_title(), options.updates, shown);
-    if (schedule_.warmup() > static_cast<double>(options.updates)) warn_of_warmup();
   }
 
   bool has_next_update() {
@@ -290,40 +290,44 @@ class Training::Implementation {
 
   const std::vector<std::int64_t>& micro_batches() const { return micro_batches_; }
 
+  std::int64_t updates() const { return now_.updates; }
+  std::int64_t epoch() const { return epoch_ + 1; }
+
   RandomSource random(std::int64_t micro_batch) const {
     return {.seed = run_.seed, .update = now_.updates, .micro_batch = micro_batch};
   }
 
-  void add(const Variable& loss, double count, const Tensor& unsmoothed) {
+  void backward(const Variable& loss, double count, const Tensor& unsmoothed) {
     if (shared_) return shared_->add(loss, count, unsmoothed);
-    backward(loss);
+    fovea::backward(loss);
     readings_->add(loss.value(), count, unsmoothed);
   }
 
-  void update(const DevScores& dev_scores) {
+  Gradient gradient() {
     if (shared_) {
       const SharedUpdate::Sums all = shared_->finish();
       readings_->add(all.loss, all.count, all.unsmoothed);
     }
-    const Tensor scale = readings_->close(gradient_norm(optimizer_.parameters()), options_.clip);
-    const bool evaluates = is_evaluated(now_.updates + 1), logs = evaluates || (now_.updates + 1) % log_interval == 0;
-    const bool saves = (now_.updates + 1) % options_.checkpoint_every == 0;
-    if (logs || saves || readings_->are_on_the_host()) read();
-    const double rate = schedule_.rate(now_.updates, epoch_ + 1);
-    optimizer_.step(rate, scale);
+    Gradient gradient{.norm = gradient_norm(optimizer_.parameters())};
+    gradient.count = readings_->close(gradient.norm);
+    if (logs(now_.updates + 1) || saves(now_.updates + 1) || readings_->are_on_the_host()) read();
+    return gradient;
+  }
+
+  void end_update(double rate, const DevScores& dev_scores) {
     ++now_.updates;
     in_updates_ = in_updates_ + (SpentTime::until_now() - update_began_);
-    if (logs) {
+    if (logs(now_.updates)) {
       Json line = {{"update", now_.updates}, {"epoch", epoch_},
                    {"loss", last_->loss},    {"unsmoothed_loss", last_->unsmoothed},
                    {"learning_rate", rate},  {"gradient_norm", last_->norm}};
-      if (evaluates)
+      if (is_evaluated(now_.updates))
         for (const DevScore& score : evaluate(dev_scores)) line["dev"][score.name] = score.value;
       write_log(line);
     }
     progress_->note(loss_note() + best_note() + whole_note());
     progress_->advance();
-    if (saves) save();
+    if (saves(now_.updates)) save();
   }
 
   TrainingResult finish(const DevScores& dev_scores) {
@@ -353,23 +357,10 @@ class Training::Implementation {
   }
 
  private:
-  void warn_of_warmup() {
-    std::string shorter = schedule_.str();
-    const std::size_t at = shorter.find("warmup=") + 7;
-    shorter.replace(at, shorter.find_first_of(",)", at) - at,
-                    std::to_string(std::max<std::int64_t>(options_.updates / 10, 1)));
-    const std::string warning = fmt::format(
-        "warning: the warm-up of {} updates is longer than the training of {}; a shorter one: --schedule \"{}\"",
-        schedule_.warmup(), options_.updates, shorter);
-    static std::set<std::string> printed;  // the runs of a comparison often have the same
-    if (printed.insert(warning).second) progress_->print(warning);
-  }
-
   void begin_update() {
     update_began_ = SpentTime::until_now();
     epoch_ = place_.epoch();
     model_.train(true);
-    optimizer_.zero_grad();
     if (shared_) shared_->begin();
     readings_->open();
   }
@@ -594,6 +585,8 @@ class Training::Implementation {
     if (!is_first_) optimizer_.load_state(averages, "the first process");
   }
 
+  bool saves(std::int64_t update) const { return update % options_.checkpoint_every == 0; }
+  bool logs(std::int64_t update) const { return is_evaluated(update) || update % log_interval == 0; }
   bool is_evaluated(std::int64_t update) const {
     return update % options_.evaluate_every == 0 || update == options_.updates;
   }
@@ -617,10 +610,9 @@ class Training::Implementation {
   const Run& run_;
   const RunDirectory& directory_;
   Module& model_;
-  const TrainingOptions& options_;
+  Optimizer& optimizer_;
   BatchPlace& place_;
-  Schedule schedule_;
-  AdamW optimizer_;
+  const TrainingOptions& options_;
   const bool is_first_ = processes().is_first();
   std::vector<std::int64_t> micro_batches_;
   std::optional<SharedUpdate> shared_;  ///< empty: this process is alone
@@ -663,17 +655,21 @@ std::vector<DevScore> dev_scores_of(const TestResult& test) {
   return scores;
 }
 
-Training::Training(const Run& run, Module& model, const TrainingOptions& options, BatchPlace& place)
-    : self_(std::make_unique<Implementation>(run, model, options, place)) {}
+Training::Training(const Run& run, Module& model, Optimizer& optimizer, BatchPlace& place,
+                   const TrainingOptions& options)
+    : self_(std::make_unique<Implementation>(run, model, optimizer, place, options)) {}
 Training::~Training() = default;
 
 bool Training::has_next_update() { return self_->has_next_update(); }
+std::int64_t Training::updates() const { return self_->updates(); }
+std::int64_t Training::epoch() const { return self_->epoch(); }
 const std::vector<std::int64_t>& Training::micro_batches() const { return self_->micro_batches(); }
 RandomScope Training::random(std::int64_t micro_batch) const { return RandomScope(self_->random(micro_batch)); }
-void Training::add(const Variable& loss, double count, const Tensor& unsmoothed) {
-  self_->add(loss, count, unsmoothed);
+void Training::backward(const Variable& loss, double count, const Tensor& unsmoothed) {
+  self_->backward(loss, count, unsmoothed);
 }
-void Training::update(const DevScores& dev_scores) { self_->update(dev_scores); }
+Training::Gradient Training::gradient() { return self_->gradient(); }
+void Training::end_update(double rate, const DevScores& dev_scores) { self_->end_update(rate, dev_scores); }
 TrainingResult Training::finish(const DevScores& dev_scores) { return self_->finish(dev_scores); }
 
 }  // namespace fovea

@@ -1,15 +1,20 @@
 /// The training that all programs share: updates, evaluation, model selection, checkpoints, exact resuming.
 ///
-///   Training training(run, *model, options.training, batches);
+///   AdamW optimizer(model.parameters(), options.adam);
+///   Training training(run, model, optimizer, batches, options);  // continues from the run's checkpoint
 ///   while (training.has_next_update()) {
+///     optimizer.zero_grad();
 ///     for (const std::int64_t k : training.micro_batches()) {
 ///       RandomScope random = training.random(k);
 ///       Batch batch = batches.next();
-///       training.add(loss of the batch, number of its tokens);
+///       training.backward(loss of the batch, number of its tokens);
 ///     }
-///     training.update([&] { return scores of the development set; });
+///     const auto [norm, count] = training.gradient();
+///     const double rate = schedule.rate(training.updates(), training.epoch());
+///     optimizer.step(rate, clip_scale(norm, options.clip, count));
+///     training.end_update(rate, [&] { return scores of the development set; });
 ///   }
-///   training.finish(...);  // now *model is the best model, or the mean of the last ones
+///   training.finish(...);  // now the model is the best one, or the mean of the last ones
 ///
 /// Several processes (nn/parallel/process_group.h) run this program alike. Each computes its share of an update's
 /// micro-batches and of the evaluations; all of them then have the same gradients, parameters and scores, on the CPU
@@ -26,6 +31,8 @@
 #include "experiments/support/training/batches.h"
 #include "experiments/support/training/record.h"
 #include "nn/module.h"
+#include "nn/optimizer.h"
+#include "nn/schedule.h"
 #include "tensor/error.h"
 #include "tensor/optimizer_step.h"
 #include "tensor/random.h"
@@ -55,6 +62,10 @@ struct TrainingOptions {
   void add_to(Cli& cli);
   /// Throws Error, with the flag, for an unknown schedule or a missing device.
   void check() const;
+  /// The schedule of the learning rate, with the peak of --rate.
+  Schedule learning_rate() const;
+  /// A warning if the warm-up is longer than the training, with a shorter one; empty otherwise.
+  std::string warmup_warning() const;
   /// Checks, and sets threads, precision and the handling of denormals for this process.
   void apply() const;
 };
@@ -86,26 +97,36 @@ class Training {
  public:
   /// `model` has its initial values. If the run has a checkpoint, the training continues from it, bit for bit as if it
   /// had never stopped. All arguments must outlive this object. Throws Error for a checkpoint of another configuration.
-  Training(const Run& run, Module& model, const TrainingOptions& options, BatchPlace& place);
+  Training(const Run& run, Module& model, Optimizer& optimizer, BatchPlace& place, const TrainingOptions& options);
   ~Training();
 
-  /// Whether there is another update to make: false after options.updates, or if patience ran out. After Ctrl-C, writes
+  /// Begins the next update, if there is one: false after options.updates, or if patience ran out. After Ctrl-C, writes
   /// a checkpoint and throws Interrupted with the command that continues.
   bool has_next_update();
+  std::int64_t updates() const;  ///< updates before this one
+  std::int64_t epoch() const;    ///< of the update's first batch, from 1
   /// The numbers of this process's micro-batches in an update: with one process, all of them.
   const std::vector<std::int64_t>& micro_batches() const;
-  /// Dropout draws from this scope in one micro-batch of the next update. The numbers are a function of seed, update
-  /// and micro-batch.
+  /// Dropout draws from this scope in one micro-batch of the update. The numbers are a function of seed, update and
+  /// micro-batch.
   RandomScope random(std::int64_t micro_batch) const;
   /// Runs the backward pass of `loss`, the sum of the losses of `count` tokens or examples. `unsmoothed` is the same
   /// sum without label smoothing and without auxiliary losses, of one element; the log has both.
-  void add(const Variable& loss, double count, const Tensor& unsmoothed);
-  void add(const Variable& loss, double count) { add(loss, count, loss.value()); }
-  /// Clips the gradient of the mean loss and updates the parameters. With a GPU the host reads losses only for the log
-  /// and before checkpoints, so that it does not wait in every update. Every options.evaluate_every updates calls
-  /// dev_scores(), with the model in evaluation mode; every options.checkpoint_every updates writes a checkpoint.
-  /// Throws Diverged before a checkpoint of a diverged model is written, and on the CPU before the parameters change.
-  void update(const DevScores& dev_scores);
+  void backward(const Variable& loss, double count, const Tensor& unsmoothed);
+  void backward(const Variable& loss, double count) { backward(loss, count, loss.value()); }
+
+  /// The gradient of the sum of all micro-batches' losses, of all processes, which the parameters now have.
+  struct Gradient {
+    Tensor norm;       ///< f64 [], on the model's device
+    double count = 0;  ///< tokens or examples: the gradient of their mean loss is that of the sum divided by this
+  };
+  /// Throws Diverged if the loss is not finite or has grown without bound: on the CPU at once. With a GPU the host
+  /// reads losses only for the log and before checkpoints, so that it does not wait in every update.
+  Gradient gradient();
+  /// The optimizer has made its step with the learning rate `rate`. Every options.evaluate_every updates calls
+  /// dev_scores(), with the model in evaluation mode; every options.checkpoint_every updates writes a checkpoint, never
+  /// of a diverged model: throws Diverged before.
+  void end_update(double rate, const DevScores& dev_scores);
   /// Loads the best parameters, or the mean of the last ones, into the model and puts it into evaluation mode. Throws
   /// Diverged if no evaluation had a finite score.
   TrainingResult finish(const DevScores& dev_scores);

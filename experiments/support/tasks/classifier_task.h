@@ -1,0 +1,45 @@
+/// What the tasks of classifiers share besides their training: flags, data, tests, and labels of new texts.
+#pragma once
+#include <memory>
+#include <string>
+
+#include "experiments/support/analysis/classifier_run.h"
+#include "experiments/support/attend/attention_catalogue.h"
+#include "experiments/support/classification/classification_testing.h"
+#include "experiments/support/training/task.h"
+
+namespace fovea {
+
+/// A task whose `train` trains one row with one seed: the model has its initial values, and the best ones at the end.
+/// Options are ClassificationOptions with a member `data`, which load() reads.
+template <class Options>
+Task classifier_task(const std::string& name, const std::string& about,
+                     TrainingResult (*train)(EncoderClassifier&, const Options&, const LabelledData&, const Run&)) {
+  auto program = [about, train](Cli& cli) {
+    Experiment<Options> experiment(cli, about);
+    const Options& options = experiment.options();
+    if (options.list_attentions) return fmt::print("{}", attention_catalogue());
+    experiment.check([](const Options& row) { row.check(); });
+    if (!options.label.empty()) {
+      if constexpr (requires { options.data.columns; }) return label_texts(options, options.data.columns);
+      return label_texts(options);
+    }
+    const LabelledData data(load(options.data), options.text, experiment.directory());
+    experiment.check([&](const Options& row) { data.require_fitting(row.batches); });
+    experiment.train(data, [&](const Options& row, const Run& run) {
+      const std::unique_ptr<EncoderClassifier> model = row.make_model(data, run.seed);
+      const TrainingResult training = train(*model, row, data, run);
+      RunResult result = test_model(*model, data, row, run);
+      result.training = training;
+      return result;
+    });
+  };
+  auto open = [](const std::filesystem::path& run, Part part) {
+    const auto options = options_of_run<Options>(run);
+    return open_classifier_run(
+        run, options, [options] { return load(options.data); }, part);
+  };
+  return {name, program, open};
+}
+
+}  // namespace fovea
