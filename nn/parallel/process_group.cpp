@@ -33,8 +33,6 @@ std::unique_ptr<ProcessGroup>& joined() {
   return group;
 }
 
-bool is_apart = false;
-
 /// A number that the program which started this process put into the environment.
 std::optional<int> number_of(const char* variable) {
   const char* value = std::getenv(variable);
@@ -60,13 +58,7 @@ void* function_of_module(const char* file, const char* function, const char* oth
 
 ProcessGroup& processes() {
   static OneProcess alone;
-  return joined() && !is_apart ? *joined() : static_cast<ProcessGroup&>(alone);
-}
-
-ProcessGroup& work_apart() {
-  ProcessGroup& group = processes();
-  is_apart = true;
-  return group;
+  return joined() ? *joined() : static_cast<ProcessGroup&>(alone);
 }
 
 void start_processes() {

@@ -78,10 +78,6 @@ ProcessGroup& processes();
 /// Error if fovea was built without MPI.
 void start_processes();
 
-/// Lets this process work on its own: from now on, processes() is this process alone. Returns the group, in which the
-/// processes may still tell each other something until finish_processes().
-ProcessGroup& work_apart();
-
 /// Waits until all processes have called it, and leaves the group, which no process may use afterwards. Throws
 /// LostProcess.
 void finish_processes();
@@ -90,7 +86,7 @@ void finish_processes();
 /// alone.
 void abort_processes(int status);
 
-/// ProcessGroup::processes_on_own_cores() of the group that was started, also after work_apart(); 1 without a group.
+/// ProcessGroup::processes_on_own_cores() of the group that was started; 1 without a group.
 int processes_on_own_cores();
 /// The number of processes of the group that run on this machine, and this one's number among them, from 0.
 int processes_on_this_machine();

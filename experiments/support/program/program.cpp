@@ -17,9 +17,11 @@
 #include <fmt/core.h>
 #include <omp.h>
 #include <poll.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "experiments/support/program/interrupt.h"
+#include "experiments/support/program/ninja.h"
 #include "experiments/support/program/start_together.h"
 #include "nn/parallel/process_group.h"
 #include "tensor/cpu/threads.h"
@@ -199,6 +201,8 @@ int guarded(const std::string& program, const std::function<void()>& body) {
 int run(const std::string& program, int argc, const char* const* argv, const std::function<void(Cli&)>& body) {
   std::signal(SIGPIPE, SIG_IGN);  // a write then fails with an error, and unfinished files can be removed
   std::signal(SIGXFSZ, SIG_IGN);  // likewise, at the limit of a file's size
+  // A program that another one has started through ninja ends, with a checkpoint, if that is killed.
+  if (std::getenv(ends_with_parent_variable)) ::prctl(PR_SET_PDEATHSIG, SIGHUP);
   const bool has_output = open_standard_files();
   respect_quota();
   ShortWaits short_waits;

@@ -2,17 +2,21 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <fstream>
 #include <limits>
+#include <numeric>
 
 #include <fmt/core.h>
 #include <omp.h>
 
 #include "experiments/support/program/interrupt.h"
+#include "experiments/support/program/ninja.h"
 #include "experiments/support/report/comparison_report.h"
 #include "experiments/support/report/comparison_table.h"
 #include "experiments/support/text/number.h"
 #include "experiments/support/text/words.h"
 #include "experiments/support/training/shared_work.h"
+#include "tensor/support/atomic_file.h"
 #include "tensor/support/control_groups.h"
 
 namespace fovea {
@@ -53,6 +57,19 @@ Json goal_of(const Json& configuration) {
 /// The value of --only for a run: "3/15".
 std::string only_text(const std::vector<PlannedRun>& plans, std::size_t k) {
   return fmt::format("{}/{}", plans[k].number, plans.size());
+}
+
+std::filesystem::path output_of(const std::filesystem::path& run) { return run / "output.txt"; }
+
+/// Why the run failed: the error that it printed last, or without one that it was killed.
+std::string failure_of(const std::string& program, const std::filesystem::path& run) {
+  std::string last;
+  std::ifstream file(output_of(run));
+  for (std::string line; std::getline(file, line);)
+    if (!line.empty()) last = line;
+  const std::string before = program + ": ", where = "its output is in " + output_of(run).string();
+  return last.starts_with(before) ? fmt::format("{}; {}", last.substr(before.size()), where)
+                                  : fmt::format("its process was killed; {}", where);
 }
 
 Device device_of(const Cli& cli) { return parse_device(cli.configuration().at("device").get<std::string>()); }
@@ -100,17 +117,12 @@ void ExperimentFlags::add_to(Cli& cli) {
              "runs there, also on other machines, and the last one makes the table")
       .unsaved()
       .rare();
-  cli.option("--rows-over-processes", rows_over_processes,
-             "of the processes that mpirun has started, each makes other runs of the comparison, --jobs at a time; "
-             "without it, all of them make one run together")
-      .unsaved()
-      .rare();
   directory.add_to(cli);
 }
 
 std::vector<std::size_t> ExperimentFlags::own_runs(std::size_t all) const {
-  std::vector<std::size_t> runs;
-  for (std::size_t k = rank; k < all; k += processes) runs.push_back(k);
+  std::vector<std::size_t> runs(all);
+  std::iota(runs.begin(), runs.end(), 0);
   if (!only) return runs;
   const std::vector<std::string_view> parts = split_columns(*only, '/');
   const auto one = number<std::size_t>(parts.front()), of = number<std::size_t>(parts.back());
@@ -151,36 +163,12 @@ std::vector<PlannedRun> ExperimentBase::plans() const {
   return plans;
 }
 
-bool ExperimentBase::shares_directory() const {
-  return !flags_.is_alone() && (flags_.jobs > 1 || flags_.only || flags_.processes > 1);
-}
-
-ExperimentBase::ExperimentBase(Cli& cli) : cli_(cli) {
-  const std::vector<std::string>& flags = cli.arguments();
-  const bool is_given = std::find(flags.begin(), flags.end(), "--rows-over-processes") != flags.end();
-  require_same_in_all_processes(is_given ? "given" : "", [](int rank, const std::string&) {
-    return fmt::format("--rows-over-processes: process {} and process 0 differ; give it to all of them or to none",
-                       rank);
-  });
-  if (is_given && processes().size() > 1) group_ = &work_apart();
-}
-
-void ExperimentBase::share_out_runs() {
-  if (!group_) return;  // a process that mpirun did not start, such as the child of one, makes all of its runs
-  require(!flags_.is_alone(),
-          "--rows-over-processes: there is one run; without this flag the processes make it together");
-  require(!flags_.only, "--rows-over-processes: --only {} makes a single run; use one or the other",
-          flags_.only.value_or(""));
-  require(!flags_.directory.out.empty() || !flags_.directory.resume.empty(),
-          "--rows-over-processes: --out is missing, the directory in which the processes make their runs");
-  flags_.rank = static_cast<std::size_t>(group_->rank());
-  flags_.processes = static_cast<std::size_t>(group_->size());
-}
+bool ExperimentBase::shares_directory() const { return !flags_.is_alone() && (flags_.jobs > 1 || flags_.only); }
 
 const RunDirectory& ExperimentBase::directory() {
   if (directory_) return *directory_;
   RunDirectory::Options options = flags_.directory;
-  options.joins = flags_.only || flags_.processes > 1;
+  options.joins = flags_.only.has_value();
   options.access = shares_directory() ? Access::shared : Access::alone;
   directory_ = std::make_shared<RunDirectory>(RunDirectory::open(cli_.program(), options, cli_.configuration()));
   return *directory_;
@@ -263,13 +251,11 @@ void ExperimentBase::train(const std::vector<PlannedRun>& plans, const std::stri
   directory();
   begin();
   RunFailures failed;
-  if (flags_.processes > 1)
-    failed = make_over_processes(plans);
-  else if (flags_.jobs > 1 && flags_.own_runs(plans.size()).size() > 1)
-    failed = make_in_children(plans);
+  if (flags_.jobs > 1 && flags_.own_runs(plans.size()).size() > 1)
+    failed = make_with_ninja(plans);
   else
     make_here(plans, save_data, body);
-  if (!processes().is_first() || flags_.rank > 0) return;  // the first process has all results, and makes the table
+  if (!processes().is_first()) return;  // the first process has all results, and makes the table
   directory_->take_turn();
   if (!directory_->is_last()) {
     fmt::print("\nOther processes make runs in {}: the last one makes the table.\n", directory_->path().string());
@@ -308,61 +294,57 @@ void ExperimentBase::make_here(const std::vector<PlannedRun>& plans, const SaveD
   }
 }
 
-/// The run as a child process makes it: by the command line of this process, with flags behind it that have precedence.
-ParallelRun ExperimentBase::child_of(const Run& run, const std::string& only, int threads) {
+/// The command that makes a run: that of this process, with flags behind it that have precedence. What it prints is in
+/// output.txt, whose last line is the reason of a failure.
+std::string ExperimentBase::command_of(const Run& run, const std::string& only, int threads) {
+  std::vector<std::string> words = cli_.arguments();
   std::vector<std::string> flags = {"--only=" + only, "--jobs=1", "--processes=1",
                                     fmt::format("--threads={}", threads)};
   if (flags_.directory.resume.empty()) flags.push_back("--out=" + directory_->path().string());
-  std::vector<std::string> words = cli_.arguments();
   words.insert(std::find(words.begin(), words.end(), "--"), flags.begin(), flags.end());
   words.insert(words.begin(), cli_.program());
-  return {only, run.title(), place_of(run), run.configuration.at("updates"), std::move(words)};
+  return program_command(std::move(words), output_of(place_of(run)), threads);
 }
 
-/// Makes the runs of this process in child processes, --jobs at a time. Returns the reasons of those that failed.
-RunFailures ExperimentBase::make_in_children(const std::vector<PlannedRun>& plans) {
-  const std::vector<std::size_t> own = flags_.own_runs(plans.size());
-  const std::string directory = directory_->path().string();
-  Shares shares{.jobs = std::min(flags_.jobs, static_cast<int>(own.size())), .threads = omp_get_max_threads()};
-  const bool chooses_threads = cli_.given("threads");
-  if (!chooses_threads) shares.threads = std::max(1, shares.threads / shares.jobs);
+/// Lets ninja make the runs of this process, --jobs at a time. Returns the reasons of those that failed.
+RunFailures ExperimentBase::make_with_ninja(const std::vector<PlannedRun>& plans) {
+  std::vector<std::size_t> missing;
+  for (const std::size_t k : flags_.own_runs(plans.size()))
+    if (!finished_result(run_of(plans, k))) missing.push_back(k);
+  if (missing.empty()) return {};
+  const int jobs = std::min(flags_.jobs, static_cast<int>(missing.size()));
+  const int threads = cli_.given("threads") ? omp_get_max_threads() : std::max(1, omp_get_max_threads() / jobs);
   const int cores = std::min(omp_get_num_procs(), processors_of_quota());
-  if (shares.jobs * shares.threads > cores)
+  if (jobs * threads > cores)
     fmt::print(stderr, "warning: --jobs {} with {} each: more than the {} of this machine\n", flags_.jobs,
-               counted(static_cast<std::size_t>(shares.threads), "thread"),
-               counted(static_cast<std::size_t>(cores), "core"));
-  std::vector<ParallelRun> runs;
-  for (std::size_t k : own) {
+               counted(static_cast<std::size_t>(threads), "thread"), counted(static_cast<std::size_t>(cores), "core"));
+  std::vector<NinjaStep> steps;
+  for (const std::size_t k : missing) {
     const Run run = run_of(plans, k);
-    if (finished_result(run)) continue;
-    runs.push_back(child_of(run, only_text(plans, k), shares.threads));
+    const std::filesystem::path place = place_of(run);
+    std::filesystem::create_directories(place);
+    std::filesystem::remove(place / "result.json");  // ninja makes what is missing
+    steps.push_back({place / "result.json", {}, command_of(run, only_text(plans, k), threads), run.title()});
   }
-  if (runs.empty()) return {};
-  return make_parallel_runs(runs, shares,
-                            fmt::format("--resume {} --jobs {}{} continues", directory, flags_.jobs,
-                                        chooses_threads ? fmt::format(" --threads {}", shares.threads) : ""));
-}
-
-/// Makes this process's share of the runs with --rows-over-processes, and waits for the other processes. Returns the
-/// failures of all of them.
-RunFailures ExperimentBase::make_over_processes(const std::vector<PlannedRun>& plans) {
-  RunFailures failed;
-  std::string stopped;
+  AtomicFile file(directory_->file("build.ninja"));
+  file.write(ninja_file(steps, directory_->file(".ninja")));
+  file.commit();
   try {
-    failed = make_in_children(plans);
-  } catch (const Interrupted& stop) {
-    stopped = stop.what();
+    run_ninja(directory_->file("build.ninja"), jobs);
+  } catch (const Interrupted&) {
+    const auto finished =
+        std::ranges::count_if(steps, [](const NinjaStep& step) { return std::filesystem::exists(step.output); });
+    throw Interrupted(fmt::format("stopped with {} of {} finished; --resume {} --jobs {}{} continues", finished,
+                                  counted(steps.size(), "run"), directory_->path().string(), flags_.jobs,
+                                  cli_.given("threads") ? fmt::format(" --threads {}", threads) : ""));
   }
-  if (flags_.rank > 0) directory_.reset();  // the first process makes the table when it alone is in the directory
-  group_->meet();
-  const std::vector<std::pair<std::string, std::string>> own(failed.begin(), failed.end());
-  for (const std::string& one : group_->gather(MessageWriter().add(interrupting_signal(), stopped, own).bytes())) {
-    MessageReader from(one);
-    note_interruption(from.next<int>());
-    if (const auto message = from.next<std::string>(); stopped.empty()) stopped = message;
-    for (auto& [run, reason] : from.next<std::vector<std::pair<std::string, std::string>>>()) failed[run] = reason;
-  }
-  if (!stopped.empty()) throw Interrupted(stopped);
+  RunFailures failed;
+  for (std::size_t k = 0; k < steps.size(); ++k)
+    if (!std::filesystem::exists(steps[k].output)) {
+      const std::string reason = failure_of(cli_.program(), steps[k].output.parent_path());
+      fmt::print(stderr, "{}: failed: {}\n", steps[k].description, reason);
+      failed[only_text(plans, missing[k])] = reason;
+    }
   return failed;
 }
 

@@ -7,6 +7,7 @@
 ///   experiment.train(data, [&](const Options& row, const Run& run) { ...; return result; });
 #pragma once
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -19,7 +20,6 @@
 #include "experiments/support/program/device_flag.h"
 #include "experiments/support/program/start_together.h"
 #include "experiments/support/training/comparison.h"
-#include "experiments/support/training/parallel_runs.h"
 #include "experiments/support/training/run.h"
 #include "experiments/support/training/shared_training.h"
 #include "experiments/support/training/training.h"
@@ -33,16 +33,13 @@ struct ExperimentFlags {
   std::string search;
   int jobs = 1;
   std::optional<std::string> only;  ///< "3/15"; empty: all runs
-  bool rows_over_processes = false;
-  /// With --rows-over-processes: this is process `rank` of `processes`, which share out the runs.
-  std::size_t rank = 0, processes = 1;
   RunDirectory::Options directory;
 
   void add_to(Cli& cli);
   /// Whether there is only one run, which is then the experiment's directory itself.
   bool is_alone() const { return !comparison.is_given() && seeds == 1 && search.empty(); }
-  /// Which of the `all` runs, counted from 0, this process makes: every one, with --only one, or its share of those
-  /// that processes make with --rows-over-processes. Throws Error for an --only that does not fit.
+  /// Which of the `all` runs, counted from 0, this process makes: every one, or with --only one. Throws Error for an
+  /// --only that does not fit.
   std::vector<std::size_t> own_runs(std::size_t all) const;
 };
 
@@ -54,6 +51,9 @@ struct PlannedRun {
   std::vector<std::string> arguments;  ///< those of row and trial, after those of the command line
   Json configuration;                  ///< every option with its value
 };
+
+/// Why runs failed, by their --only.
+using RunFailures = std::map<std::string, std::string>;
 
 /// The part of Experiment that does not depend on the type of the options.
 class ExperimentBase {
@@ -71,16 +71,12 @@ class ExperimentBase {
   using Body = std::function<RunResult(std::size_t plan, const Run&)>;
   using SaveData = std::function<void(const std::filesystem::path& directory)>;
 
-  /// With --rows-over-processes, the processes of mpirun work apart from here on: the defaults of options depend on the
-  /// number of processes that train together.
-  explicit ExperimentBase(Cli& cli);
+  explicit ExperimentBase(Cli& cli) : cli_(cli) {}
   /// The plans of the parsed command line, without their configurations.
   std::vector<PlannedRun> plans() const;
   void train(const std::vector<PlannedRun>& plans, const std::string& data_description, const SaveData& save_data,
              const Body& body);
   void test(const std::vector<PlannedRun>& plans, bool json, const Body& body);
-  /// Takes this process's share of the runs with --rows-over-processes. Throws Error for flags that contradict it.
-  void share_out_runs();
 
   Cli& cli_;
   ExperimentFlags flags_;
@@ -94,15 +90,13 @@ class ExperimentBase {
   void open(Run& run);
   std::optional<RunResult> finished_result(const Run& run);
   void make_here(const std::vector<PlannedRun>& plans, const SaveData& save_data, const Body& body);
-  ParallelRun child_of(const Run& run, const std::string& only, int threads);
-  RunFailures make_in_children(const std::vector<PlannedRun>& plans);
-  RunFailures make_over_processes(const std::vector<PlannedRun>& plans);
+  std::string command_of(const Run& run, const std::string& only, int threads);
+  RunFailures make_with_ninja(const std::vector<PlannedRun>& plans);
   std::vector<RunResult> finished_results(const std::vector<PlannedRun>& plans, const RunFailures& failed);
   void write_table(const std::vector<RunResult>& results, const std::string& data_description);
   RunResult result_of(const Run& run, const PlannedRun& plan, const std::function<RunResult()>& body);
 
   std::shared_ptr<RunDirectory> directory_;  ///< of the experiment
-  ProcessGroup* group_ = nullptr;            ///< with --rows-over-processes: the processes that share out the runs
   bool has_begun_ = false;
 };
 
@@ -117,7 +111,6 @@ class Experiment : public ExperimentBase {
     cli.parse();
     if (options_.training.processes > 1) start_together(options_.training.processes, cli.arguments());
     require_same_start(cli, flags_.directory.out.string() + flags_.directory.resume.string());
-    if (flags_.rows_over_processes) share_out_runs();
     require(processes().size() == 1 || flags_.jobs == 1,
             "--jobs {}: makes several runs at the same time; {} processes train one together. Use one or the other",
             flags_.jobs, processes().size());
@@ -157,9 +150,9 @@ class Experiment : public ExperimentBase {
   }
 
   /// Trains every row with every seed: body(options, run) trains and tests a model and returns the results. Finished
-  /// runs are not repeated. With --jobs the runs are made by child processes, each of which has read its own data. The
-  /// last process that works in the directory prints the table and writes the report. data.description() is a line for
-  /// the report; data.save(directory) writes vocabulary and data.json into a run's directory.
+  /// runs are not repeated. With --jobs ninja makes the runs, each in a process that has read its own data. The last
+  /// process that works in the directory prints the table and writes the report. data.description() is a line for the
+  /// report; data.save(directory) writes vocabulary and data.json into a run's directory.
   template <class Data>
   void train(const Data& data, const std::function<RunResult(const Options&, const Run&)>& body) {
     print_warnings();
