@@ -165,7 +165,8 @@ class CustomNormalizer {
 
 /// The function that computes the weights of some heads from their logits. Heads without one use the softmax.
 struct Normalizer {
-  enum class Form { density, custom };  ///< density: exp(z_ij), which need not sum to 1
+  enum class Form { density, custom };            ///< density: exp(min(z_ij, 40)), which need not sum to 1
+  static constexpr double largest_exponent = 40;  ///< of a density; exp(89) would not fit f32
   Form form = Form::density;
   std::shared_ptr<const CustomNormalizer> custom = nullptr;
   std::vector<Capture> captures = {};

@@ -108,8 +108,10 @@ Variable normalize(const Variable& z, const Tensor& allow, const Plan& plan) {
     if (part.form == Normalizer::Form::custom)
       made =
           checked_result("a CustomNormalizer", part.custom->weights(own, seen, values_of(part.captures)), own.shape());
-    else  // exp(−inf) is exactly 0, and so is its gradient
-      made = exp(seen.defined() ? where(seen, own, minus_infinity(own)) : own);
+    else {  // exp(−inf) is exactly 0, and so is its gradient
+      const Variable bounded = minimum(own, Tensor::full({1}, Normalizer::largest_exponent, own.dtype(), own.device()));
+      made = exp(seen.defined() ? where(seen, bounded, minus_infinity(own)) : bounded);
+    }
     weights = all ? made : replace_heads(weights, made, heads);
   }
   return weights;

@@ -299,15 +299,15 @@ void FusedPass<T>::normalize(Head& head, const StripRows<T>& rows, T* strip) con
     LogTotal<T>* total = log_totals(rows, plane);
     T* matrix = strip + at;
     for_pieces(head, [&](const StripRows<T>& piece) { call_.exclude(piece, matrix); });
-    const bool density = call_.has_densities(rows.head);
-    if (density && !is_backward()) std::fill_n(total, rows.count, LogTotal<T>{});  // exp(z) is exp(z − 0)
     if (call_.has_focus(rows.head)) {
       const StripRows<T> own = of_own_heads(rows, call_.focus->first_head);
       if (is_backward())
         call_.focus->forward_again(own, matrix, total, focus(rows));
       else
         call_.focus->forward(own, matrix, total, focus(rows));
-    } else if (is_backward() || density) {
+    } else if (call_.has_densities(rows.head)) {
+      for_pieces(head, [&](const StripRows<T>& piece) { density_rows(piece.keys_of_rows(), matrix); });
+    } else if (is_backward()) {
       for_pieces(head, [&](const StripRows<T>& piece) { softmax_rows_again(piece.keys_of_rows(), matrix, total); });
     } else {
       softmax(head, matrix, sink(rows.head), total);

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "attention/plan.h"
 #include "tensor/cpu/packing.h"
 #include "tensor/formula/math.h"
 
@@ -197,13 +198,27 @@ void subtract_means(const RowsOfKeys& rows, const T* weights, T* gradient, const
 }
 
 template <class T>
+void density_rows(const RowsOfKeys& rows, T* z) {
+  const Vec<T> most(T(Normalizer::largest_exponent));
+  for (std::int64_t r = 0; r < rows.count; ++r, z += rows.stride)
+    for_keys<T>(rows.first[r], rows.end[r], [&](std::int64_t j, auto count) {
+      const Vec<T> own = load_vector(z + j, count);
+      store_vector(exp(select(own > most, most, own)), z + j, count);
+    });
+}
+
+template <class T>
 void density_row_backward(const T* weights, T* gradient, std::int64_t first, std::int64_t end) {
-  const Vec<T> zero(T(0));
+  // a weight is the largest one, exp(40), up to the rounding of exp()
+  const Vec<T> zero(T(0)), most(T(std::exp(Normalizer::largest_exponent) * (1 - 1e-6)));
   for_keys<T>(first, end, [&](std::int64_t j, auto count) {
-    Vec<T> weight = load_vector(weights + j, count);
-    store_vector(select(weight == zero, zero, weight * load_vector(gradient + j, count)), gradient + j, count);
+    const Vec<T> weight = load_vector(weights + j, count), own = weight * load_vector(gradient + j, count);
+    store_vector(select(weight == zero, zero, select(weight > most, zero, own)), gradient + j, count);
   });
 }
+
+template void density_rows(const RowsOfKeys&, float*);
+template void density_rows(const RowsOfKeys&, double*);
 
 template void softmax_rows(const RowsOfKeys&, float*, float, LogTotal<float>*);
 template void softmax_rows(const RowsOfKeys&, double*, double, LogTotal<double>*);

@@ -224,7 +224,11 @@ void softmax_rows_backward(const RowsOfKeys& rows, const T* weights, T* gradient
 /// piece's gradient, where means[r] is the sum of the other pieces' means. Where a weight is 0 the gradient is 0.
 template <class T>
 void subtract_means(const RowsOfKeys& rows, const T* weights, T* gradient, const T* means);
-/// The backward pass of weights exp(z) for one row: gradient = weights · gradient over the keys first ≤ j < end.
+/// Densities: z = exp(min(z, Normalizer::largest_exponent)), row by row, in place.
+template <class T>
+void density_rows(const RowsOfKeys& rows, T* z);
+/// The backward pass of density_rows() for one row, over the keys first ≤ j < end: gradient = weights · gradient, and 0
+/// where the exponent is the largest one.
 template <class T>
 void density_row_backward(const T* weights, T* gradient, std::int64_t first, std::int64_t end);
 
