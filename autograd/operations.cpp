@@ -7,6 +7,7 @@
 #include "tensor/layer_norm.h"
 #include "tensor/lstm_cell.h"
 #include "tensor/random.h"
+#include "tensor/range.h"
 #include "tensor/scan.h"
 #include "tensor/softmax.h"
 
@@ -132,6 +133,23 @@ Variable matmul_like(const Variable& a, const Variable& b, double scale, const T
   return out;
 }
 
+/// x with 0 in the rows for which the row of g is 0.
+Variable without_unused_rows(const Variable& x, const Variable& g) {
+  const Tensor zero = Tensor::zeros({1}, g.dtype(), g.device());
+  const Tensor used = logical_not(equal(g.value(), zero)).to(DType::f32);
+  const Tensor rows = greater(sum(used, {-1}, true), Tensor::zeros({1}, DType::f32, g.device()));
+  return where(rows, x, Variable(Tensor::zeros({1}, x.dtype(), x.device())));
+}
+
+/// Corrects the gradient xᵀ g of a weight, times `scale`, for rows of x whose cotangent, the row of g, is 0: they add 0
+/// to it whatever they hold, and the product has 0 · NaN = NaN. On other devices than the CPU the host would have to
+/// wait to know whether there is a NaN, and the product stays as it is.
+void leave_out_unused_rows(Variable& weight_gradient, const Variable& x, const Variable& g, double scale) {
+  const bool is_good = weight_gradient.device() != Device::cpu || are_finite(weight_gradient.value());
+  if (is_good || are_finite(x.value())) return;
+  weight_gradient = matmul_like(transpose(without_unused_rows(x, g), 0, 1), g, scale, weight_gradient.value());
+}
+
 }  // namespace
 
 Variable matmul(const Variable& a, const Variable& b, const MatmulOptions& options) {
@@ -154,6 +172,8 @@ Variable matmul(const Variable& a, const Variable& b, const MatmulOptions& optio
                   const Variable &left = a.get(node), &right = b.get(node);
                   if (node.needs(0)) out[0] = matmul_like(g[0], transpose(right, -1, -2), scale, left.value());
                   if (node.needs(1)) out[1] = matmul_like(transpose(left, -1, -2), g[0], scale, right.value());
+                  if (node.needs(1) && left.rank() == 2 && right.rank() == 2)
+                    leave_out_unused_rows(out[1], left, g[0], scale);
                   return out;
                 });
 }
@@ -182,13 +202,17 @@ Variable linear(const Variable& x, const Variable& weight, const Variable& bias)
 LinearGradients linear_gradients(const Variable& g, const Variable& x, const Variable& weight, bool needs_weight,
                                  bool needs_bias) {
   const Variable transposed = transpose(x, 0, 1);
+  LinearGradients found;
   if (needs_weight && needs_bias && !grad_enabled()) {
     Tensor of_weight = Tensor::empty_like(weight.value());
-    Tensor of_bias = gemm_with_column_sums(transposed.value(), g.value(), of_weight);
-    return {of_weight, of_bias};
+    found.bias = gemm_with_column_sums(transposed.value(), g.value(), of_weight);
+    found.weight = of_weight;
+  } else {
+    if (needs_weight) found.weight = matmul_like(transposed, g, 1, weight.value());
+    if (needs_bias) found.bias = sum(g, {0});
   }
-  return {needs_weight ? matmul_like(transposed, g, 1, weight.value()) : Variable(),
-          needs_bias ? sum(g, {0}) : Variable()};
+  if (needs_weight) leave_out_unused_rows(found.weight, x, g, 1);
+  return found;
 }
 
 // ---- Reductions ----

@@ -7,6 +7,8 @@
 #include "autograd/recompute.h"
 #include "nn/auxiliary_losses.h"
 #include "nn/lengths.h"
+#include "tensor/comparison.h"
+#include "tensor/range.h"
 
 namespace fovea {
 
@@ -29,6 +31,19 @@ FeedForward::Options feed_forward_options(const TransformerOptions& options) {
 void check_states(const char* what, const Variable& states, const Tensor& lengths) {
   require(states.rank() == 3, "{}: the states are {}; expected [B, T, d]", what, states);
   require_lengths(what, lengths, states.size(0), 0, states.size(1));
+}
+
+/// The states with 0 for numbers of padding that are NaN, infinite or beyond 1e8, which no layer could compute with:
+/// gradients of parameters are sums over all rows, and 0 · NaN is NaN in them. On the CPU this is one pass over the
+/// states.
+Variable with_usable_padding(const Variable& states, const Tensor& lengths) {
+  constexpr double largest = 1e8;  // as in the attentions (layers/unseen_rows.h)
+  if (states.device() == Device::cpu && are_within(states.value(), largest)) return states;
+  const Device device = states.device();
+  const Tensor inside =
+      less_equal(map(Abs{}, states.value()), Tensor::full({1}, largest, states.dtype(), states.device()));
+  const Tensor real = real_positions(lengths, states.size(1), device).unsqueeze(-1);
+  return where(logical_or(inside, real), states, Variable(Tensor::zeros({1}, states.dtype(), device)));
 }
 
 /// Applies the sub-layer `f` to x, with residual connection, dropout and layer norm in the order of `kind`.
@@ -184,6 +199,7 @@ Variable TransformerStack::forward(const StackInput& in) {
   // all layers read the lengths, which are copied to the states' device once
   if (in.lengths.defined()) at.lengths = in.lengths.to(in.states.device());
   if (in.source_lengths.defined()) at.source_lengths = in.source_lengths.to(in.states.device());
+  if (in.lengths.defined() && !in.memory) at.states = with_usable_padding(in.states, at.lengths);
   const bool recomputes = recompute_ == Recompute::layers && grad_enabled() && !in.traces && !in.memory;
   for (auto& layer : layers_) {
     // Each layer reads the source through a node of its own, which adds up the layer's gradients first: the gradient

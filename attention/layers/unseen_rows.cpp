@@ -1,6 +1,7 @@
 #include "attention/layers/unseen_rows.h"
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -9,8 +10,8 @@
 #include "autograd/operations.h"
 #include "nn/auxiliary_losses.h"
 #include "tensor/comparison.h"
-#include "tensor/cpu/parallel.h"
 #include "tensor/random.h"
+#include "tensor/range.h"
 
 namespace fovea {
 
@@ -28,11 +29,13 @@ Tensor any_of(const Tensor& x, std::initializer_list<int> dims) {
 
 }  // namespace
 
-SeenPairs::SeenPairs(bool collects) : collects_(collects), before_(std::exchange(innermost, this)) {}
+SeenPairs::SeenPairs(bool collects, Tensor marks)
+    : marks_(std::move(marks)), collects_(collects), before_(std::exchange(innermost, this)) {}
 SeenPairs::~SeenPairs() { innermost = before_; }
 SeenPairs* SeenPairs::current() { return innermost; }
 
 void SeenPairs::add(const AttentionContext& in, const Plan& plan) {
+  if (marks_.defined()) return add_marks(in, plan);
   if (!collects_ || sees_all_) return;
   const Tensor seen = allowed_keys(in, plan);
   sees_all_ = !seen.defined();
@@ -47,32 +50,61 @@ void SeenPairs::add(const AttentionContext& in, const Plan& plan) {
   is_first_ = false;
 }
 
+namespace {
+
+/// x, whose dimension `dim` has one entry for each query or one for all, for some of the I queries.
+Tensor of_queries(const Tensor& x, int dim, std::int64_t I, std::int64_t first, std::int64_t end) {
+  return x.defined() && x.rank() >= -dim && x.size(dim) == I && I > 1 ? x.slice(dim, first, end) : x;
+}
+
+/// allowed_keys() for the queries first <= i < end.
+Tensor allowed_keys_of(AttentionContext in, Plan plan, std::int64_t first, std::int64_t end) {
+  const std::int64_t I = in.query.size(2);
+  auto cut = [&](KeyRange& keys) {
+    for (Tensor* bound : {&keys.first, &keys.end}) *bound = of_queries(*bound, -1, I, first, end);
+  };
+  for (auto* ranges : {&plan.ranges, &plan.always})
+    for (HeadKeys& range : *ranges) cut(range.keys);
+  for (HeadMask& part : plan.masks) part.mask = of_queries(part.mask, -2, I, first, end);
+  cut(in.visible);
+  in.query_positions = Variable(of_queries(in.query_positions.value(), -1, I, first, end));
+  return allowed_keys(in, plan);
+}
+
+}  // namespace
+
+void SeenPairs::add_marks(const AttentionContext& in, const Plan& plan) {
+  constexpr std::int64_t most_pairs = 1 << 24;
+  const std::int64_t B = in.query.size(0), H = in.query.size(1), I = in.query.size(2), J = in.key.size(2);
+  const std::int64_t rows = std::max<std::int64_t>(1, most_pairs / std::max<std::int64_t>(1, B * H * J));
+  const Tensor zero = Tensor::zeros({1}, marks_.dtype(), marks_.device());
+  Tensor own;
+  for (std::int64_t first = 0; first < I; first += rows) {
+    const std::int64_t end = std::min(I, first + rows);
+    Tensor seen = allowed_keys_of(in, plan, first, end);
+    if (!seen.defined()) {  // every query sees every key
+      own = sum(marks_, {-1}, true);
+      break;
+    }
+    while (seen.rank() < 4) seen = seen.unsqueeze(0);
+    const Tensor of_heads = seen.size(1) == 1 ? seen.select(1, 0) : any_of(seen, {1});
+    const Tensor part = sum(where(of_heads, marks_.unsqueeze(1), zero), {-1});
+    if (seen.size(2) == 1 || end - first == I) {  // all queries see the same keys, or this part is the whole
+      own = part;
+      break;
+    }
+    if (first == 0) own = Tensor::empty({B, I}, marks_.dtype(), marks_.device());
+    own.slice(1, first, end).copy_from(part);
+  }
+  if (!own.defined()) return;
+  sums = sums.defined() ? map(Add{}, sums, own) : own;
+}
+
 // ---- Numbers out of range
 
 namespace {
 
-/// Whether |x| <= limit for all numbers of x, which is contiguous and on the CPU.
-template <class T>
-bool are_within(const Tensor& x, double limit) {
-  const T* numbers = x.data<T>();
-  const T largest = static_cast<T>(limit);
-  constexpr std::int64_t piece = 1 << 14;
-  const std::int64_t n = x.elements(), pieces = (n + piece - 1) / piece;
-  std::vector<char> outside(static_cast<std::size_t>(pieces));  // one for each piece: threads share nothing
-  parallel_for(pieces, 4, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t p = begin; p < end; ++p) {
-      int found = 0;  // without a branch: the compiler makes vectors of it
-      for (std::int64_t k = p * piece; k < std::min(n, (p + 1) * piece); ++k)
-        found |= !(std::abs(numbers[k]) <= largest);  // true for NaN
-      outside[static_cast<std::size_t>(p)] = found != 0;
-    }
-  });
-  return std::find(outside.begin(), outside.end(), 1) == outside.end();
-}
-bool are_within(const Variable& x, double limit) {
-  const Tensor numbers = x.value().contiguous();
-  return numbers.dtype() == DType::f64 ? are_within<double>(numbers, limit) : are_within<float>(numbers, limit);
-}
+bool are_within(const Variable& x, double limit) { return fovea::are_within(x.value(), limit); }
 
 /// Whether all states of the input, on the CPU, are in range.
 bool are_in_range(const AttentionInput& input) {
@@ -93,8 +125,8 @@ bool is_source_in_range(const AttentionInput& input, const void* owner) {
 }
 
 /// Returns a bool tensor of the shape of x: true where an element is in range.
-Tensor in_range(const Variable& x) {
-  return less_equal(map(Abs{}, x.value()), Tensor::full({1}, largest_state, x.dtype(), x.device()));
+Tensor in_range(const Variable& x, double limit = largest_state) {
+  return less_equal(map(Abs{}, x.value()), Tensor::full({1}, limit, x.dtype(), x.device()));
 }
 
 /// x with 0 for all elements that are out of range and in rows where `keeps` is false; undefined: in all rows.
@@ -202,6 +234,34 @@ std::vector<std::uint8_t> queries_out_of_range(const AttentionInput& input, cons
   return found;
 }
 
+/// 0 for each row of x whose numbers are all in `inside`, and NaN for the others, [B, T].
+Tensor marks_of_rows(const Variable& x, const Tensor& inside) {
+  auto number = [&](double value) { return Tensor::full({1}, value, x.dtype(), x.device()); };
+  return where(any_of(logical_not(inside), {-1}), number(std::numeric_limits<double>::quiet_NaN()), number(0));
+}
+
+/// forward(input), computed once: states out of range are 0 in it, and the results of the queries that read one are
+/// NaN.
+Variable forward_with_nan_of_readers(const AttentionInput& input,
+                                     const std::function<Variable(const AttentionInput&)>& forward) {
+  const AttentionInput seen = without_hidden_rows(input);
+  std::vector<std::pair<const void*, Tensor>> marks;  // by the variable
+  auto clean = [&](const Variable& x) {
+    const Tensor inside = in_range(x, largest_state_on_device);
+    marks.emplace_back(x.id(), marks_of_rows(x, inside));
+    return where(inside, x, Tensor::zeros({1}, x.dtype(), x.device()));
+  };
+  const AttentionInput usable = with_states(seen, clean, true);
+  auto marks_of = [&](const Variable& x) {
+    return std::find_if(marks.begin(), marks.end(), [&](const auto& own) { return own.first == x.id(); })->second;
+  };
+  const Tensor of_key = marks_of(seen.key), of_query = marks_of(seen.query);
+  SeenPairs pairs(false, seen.value.is_same(seen.key) ? of_key : map(Add{}, of_key, marks_of(seen.value)));
+  const Variable out = forward(usable);
+  const Tensor reads = pairs.sums.defined() ? map(Add{}, of_query, pairs.sums) : of_query;
+  return out + Variable(reads.unsqueeze(-1));
+}
+
 }  // namespace
 
 Variable forward_without_unseen(const AttentionInput& input, const void* owner, bool keeps_source,
@@ -214,7 +274,8 @@ Variable forward_without_unseen(const AttentionInput& input, const void* owner, 
   for (const Variable* states : {&input.query, &input.key, &input.value})
     if (states->rank() != 3 || !is_float(states->dtype())) return once(input);  // throws Error
   if (input.memory && (input.causal || (keeps_source && input.query_offset > 0))) return once(input);
-  if (input.key.device() != Device::cpu) return once(without_hidden_rows(input));
+  if (input.key.device() != Device::cpu)
+    return input.memory ? once(without_hidden_rows(input)) : forward_with_nan_of_readers(input, forward);
   if (input.memory) return once(is_source_in_range(input, owner) ? input : without_hidden_rows(input));
   if (are_in_range(input)) return once(input);
 

@@ -13,8 +13,8 @@ namespace fovea {
 /// the mechanisms that this thread calls have clean inputs: their forward_without_unseen() does nothing but this.
 class SeenPairs {
  public:
-  /// `collects`: whether the caller wants `pairs`.
-  explicit SeenPairs(bool collects);
+  /// `collects`: whether the caller wants `pairs`. `marks` [B, J], unless undefined: the caller wants `sums` instead.
+  explicit SeenPairs(bool collects, Tensor marks = {});
   ~SeenPairs();
   SeenPairs(const SeenPairs&) = delete;
   SeenPairs& operator=(const SeenPairs&) = delete;
@@ -26,8 +26,14 @@ class SeenPairs {
 
   /// bool [B or 1, I or 1, J]: whether a query sees a key. Undefined: every query sees every key, or nothing was added.
   Tensor pairs;
+  /// For each query the sum of marks[b, j] over the keys j that it sees, [B, I or 1]; marks of several mechanisms are
+  /// added. Computed for a few queries at a time, because `pairs` of all of them may take more memory than the engine.
+  Tensor sums;
 
  private:
+  void add_marks(const AttentionContext& in, const Plan& plan);
+
+  Tensor marks_;
   bool collects_, sees_all_ = false, is_first_ = true;
   SeenPairs* before_;
 };
@@ -39,19 +45,24 @@ class SeenPairs {
 /// - Keys and values that no query sees, because of key_lengths, `allowed` or causality, are read as 0 where they are
 ///   out of range. In self-attention the same holds for the queries behind key_lengths, which are the same rows.
 /// - On the CPU, without a decoder's memory, rows that some queries see are computed twice if there are numbers out of
-///   range: with 0 in their place for the queries that do not see them, and as they are for the others. On other
-///   devices this is not done, because the host would have to wait to know whether there are any.
+///   range: with 0 in their place for the queries that do not see them, and as they are for the others.
+/// - On other devices the host would have to wait to know whether there are any. There only numbers beyond
+///   ±largest_state_on_device are out of range in rows that some queries see. The call is computed once, with 0 in
+///   their place, and the results of queries that see one, or that have one in their own state, are NaN.
 ///
 /// In decoding, `keeps_source` says that the attention reads the source in the first call only. The memory keeps under
 /// `owner` whether the source is in range, so that the CPU looks at it once. Rows of a decoder's own tokens are not
 /// replaced.
 ///
-/// On the CPU the cost is one pass over the states; on other devices, four element-wise operations on them, only in
-/// calls with lengths or `allowed`.
+/// On the CPU the cost is one pass over the states; on other devices, about ten element-wise operations on them and the
+/// sum of a number for each pair of query and key.
 Variable forward_without_unseen(const AttentionInput& input, const void* owner, bool keeps_source,
                                 const std::function<Variable(const AttentionInput&)>& forward);
 
 /// Larger states are out of range: the square of the product of two rows of them would no longer fit f32.
 inline constexpr double largest_state = 1e8;
+/// The same for rows that some queries see, on devices other than the CPU, where their readers get NaN: the square of a
+/// larger number is nearly beyond f32.
+inline constexpr double largest_state_on_device = 1e18;
 
 }  // namespace fovea

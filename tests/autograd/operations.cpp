@@ -156,7 +156,18 @@ BOOST_AUTO_TEST_CASE(a_row_with_a_zero_cotangent_sends_back_zeros_whatever_it_ho
       {"smoothed", [targets](const Inputs& x) { return cross_entropy(x[0], targets, {.label_smoothing = 0.1}); }, {}},
       {"maximum_over", [](const Inputs& x) { return maximum_over(x[0], -1); }, {}},
       {"cumulative_sum", [](const Inputs& x) { return cumulative_sum(x[0]); }, {}}};
-  for (const OperationCase& operation : cases)
+  std::vector<OperationCase> all_cases = cases;
+  if (test_device() == Device::cpu) {  // elsewhere the host would have to wait to know that there is a NaN
+    const Variable weight = random_input({4, 2}, 5), short_bias = random_input({2}, 6);
+    all_cases.push_back({"linear", [](const Inputs& x) { return linear(x[0], x[1], x[2]); }, {weight, short_bias}});
+    all_cases.push_back({"linear without bias", [](const Inputs& x) { return linear(x[0], x[1]); }, {weight}});
+    all_cases.push_back({"product of rows in batches",
+                         [](const Inputs& x) {
+                           return matmul(reshape(x[0], {3, 1, 4}), x[1]);
+                         },
+                         {weight}});
+  }
+  for (const OperationCase& operation : all_cases)
     for (bool create_graph : {false, true})
       for (DType dtype : {DType::f64, DType::f32}) {
         auto gradients = [&](const std::vector<double>& row) {

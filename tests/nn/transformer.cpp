@@ -208,6 +208,35 @@ BOOST_AUTO_TEST_CASE(padding_changes_nothing) {
                                 evaluate(averaging_pads, padded_tokens({5, 1, 3}, 9), lengths)) > 1e-3);
 }
 
+// Gradients of parameters are sums over all rows, in which 0 · NaN would be NaN.
+BOOST_AUTO_TEST_CASE(padding_that_is_not_finite_changes_no_gradient) {
+  const Tensor lengths = integers({3, 2}, {2});
+  for (Norm norm : {Norm::pre, Norm::post}) {
+    TransformerStack encoder(small(norm, 2), Place::encoder, encoder_layer(plain_attention));
+    randomise(encoder);
+    encoder.train(false);
+    std::vector<Variable> leaves{Variable()};
+    for (const NamedParameter& p : encoder.parameters()) leaves.push_back(p.variable);
+    auto results = [&](double number) {
+      Tensor states = random_tensor({2, 4, 6}, 1).to(Device::cpu).clone(),
+             cotangent = random_tensor({2, 4, 6}, 2).to(Device::cpu).clone();
+      for (std::int64_t b = 0; b < 2; ++b) {
+        states.slice(0, b, b + 1).slice(1, b == 0 ? 3 : 2, 4).fill(number);
+        cotangent.slice(0, b, b + 1).slice(1, b == 0 ? 3 : 2, 4).fill(0);
+      }
+      leaves[0] = Variable(here(states), true);
+      const Variable out = encoder.forward({leaves[0], lengths});
+      std::vector<double> all = (out * Variable(here(cotangent))).value().to_vector<double>();
+      for (const Variable& g : grad(out, leaves, here(cotangent)))
+        for (double one : g.value().to_vector<double>()) all.push_back(one);
+      return all;
+    };
+    const std::vector<double> expected = results(0);
+    for (double number : {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity(), -1e300})
+      BOOST_TEST((results(number) == expected), "padding " << number);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(padding_changes_no_gradient) {
   EncoderClassifier model(tiny_classifier(), plain_attention);
   randomise(model);

@@ -1,0 +1,47 @@
+#include "tensor/range.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "tensor/cpu/parallel.h"
+#include "tensor/error.h"
+
+namespace fovea {
+
+namespace {
+
+/// are_within() for a contiguous tensor on the CPU.
+template <class T>
+bool are_all_within(const Tensor& x, double limit) {
+  const T* numbers = x.data<T>();
+  const T largest = static_cast<T>(limit);
+  constexpr std::int64_t piece = 1 << 14;
+  const std::int64_t n = x.elements(), pieces = (n + piece - 1) / piece;
+  std::vector<char> outside(static_cast<std::size_t>(pieces));  // one for each piece: threads share nothing
+  parallel_for(pieces, 4, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t p = begin; p < end; ++p) {
+      int found = 0;  // without a branch: the compiler makes vectors of it
+      for (std::int64_t k = p * piece; k < std::min(n, (p + 1) * piece); ++k)
+        found |= !(std::abs(numbers[k]) <= largest);  // true for NaN
+      outside[static_cast<std::size_t>(p)] = found != 0;
+    }
+  });
+  return std::find(outside.begin(), outside.end(), 1) == outside.end();
+}
+
+}  // namespace
+
+bool are_within(const Tensor& x, double limit) {
+  require(x.dtype() == DType::f32 || x.dtype() == DType::f64, "are_within: the tensor is {}; it must be f32 or f64", x);
+  const Tensor numbers = x.to(Device::cpu).contiguous();
+  return x.dtype() == DType::f64 ? are_all_within<double>(numbers, limit) : are_all_within<float>(numbers, limit);
+}
+
+bool are_finite(const Tensor& x) {
+  return are_within(x, x.dtype() == DType::f64 ? std::numeric_limits<double>::max()
+                                               : static_cast<double>(std::numeric_limits<float>::max()));
+}
+
+}  // namespace fovea
