@@ -4,7 +4,9 @@
 #include <cmath>
 
 #include "autograd/operations.h"
+#include "tensor/comparison.h"
 #include "tensor/gather.h"
+#include "tensor/range.h"
 
 namespace fovea {
 
@@ -14,10 +16,20 @@ Initializer embedding_initializer(std::int64_t dim) {
   return Initializer::normal(1 / std::sqrt(static_cast<double>(dim)));
 }
 
-/// Computes gather_rows() with a gradient that is 0 for row `padding` of the table.
+/// gather_rows() with zeros in place of row `padding` of the table. An output layer that shares the table may have
+/// given that row other numbers.
+Tensor rows_except(const Tensor& table, const Tensor& index, std::int64_t padding) {
+  Tensor rows = gather_rows(table, index);
+  if (table.device() == Device::cpu && are_within(table.select(0, padding), 0)) return rows;
+  const Tensor is_padding =
+      equal(index, Tensor::full({1}, static_cast<double>(padding), index.dtype(), index.device()));
+  return where(is_padding.unsqueeze(-1), Tensor::zeros({1}, rows.dtype(), rows.device()), rows);
+}
+
+/// rows_except() with its gradient, which is 0 for row `padding` of the table.
 Variable gather_rows_except(const Variable& table, const Tensor& index, std::int64_t padding) {
   return record(
-      "gather_rows", gather_rows(table.value(), index), {table},
+      "gather_rows", rows_except(table.value(), index, padding), {table},
       [index = SavedTensor(index, "index"), padding, rows = table.size(0)](const Gradients& g, const Node& node) {
         Variable gradient = scatter_rows(g[0], index.get(node), rows);
         if (!gradient.requires_grad()) {

@@ -11,9 +11,9 @@ namespace fovea {
 class Embedding : public Module {
  public:
   struct Options {
-    /// The padding token. Its row starts as zeros, and forward() gives it no gradient, so it stays zeros while nothing
-    /// else uses the table. An output layer that shares the table does: its logit of the padding token gives the row a
-    /// gradient, by which the model learns not to predict padding. Empty for no padding token.
+    /// The padding token, whose vector is always zeros. Its row of the table starts as zeros, and forward() gives it no
+    /// gradient. An output layer that shares the table may: by the gradient of padding's logit the model learns not to
+    /// predict padding, and the row gets other numbers, which forward() does not read. Empty for no padding token.
     std::optional<std::int64_t> padding = 0;
     bool scale = false;    ///< whether to multiply the vectors by sqrt(d) (Vaswani et al. 2017, section 3.4)
     double deviation = 0;  ///< standard deviation of the initial values; 0 stands for d^-1/2
@@ -26,7 +26,7 @@ class Embedding : public Module {
   /// table's device. Throws an Error that names the first token outside 0 … vocabulary − 1.
   Variable forward(const Tensor& tokens) const;
 
-  /// The table [vocabulary, d]. An output layer may share it; then the padding row gets the output layer's gradient.
+  /// The table [vocabulary, d]. An output layer may share it; then the padding row has the output layer's gradient.
   const Variable& weight() const { return weight_; }
 
  private:

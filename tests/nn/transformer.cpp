@@ -177,10 +177,8 @@ BOOST_AUTO_TEST_CASE(a_classifier_passes_gradcheck) {
     EncoderClassifier model(options, plain_attention);
     randomise(model);
     model.train(false);
-    // The padding row's gradient is 0 by decree: it is not a derivative where padding is looked up.
-    std::string message = module_gradcheck(model, [&](auto&) { return model.forward(tokens, lengths); }, {});
-    if (pool == Pool::masked) BOOST_TEST(message == "");
-    if (pool == Pool::t2t) BOOST_TEST(message.find("input 0 [11, 6] element 0:") == 0u);
+    // t2t averages the vectors of padding too, which are zeros whatever the padding row holds
+    BOOST_TEST(module_gradcheck(model, [&](auto&) { return model.forward(tokens, lengths); }, {}) == "");
   }
 }
 
