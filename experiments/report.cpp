@@ -106,8 +106,15 @@ std::pair<std::string, std::vector<Cell>> index_line(const fs::path& root, const
            state}};
 }
 
-/// index.html: a line for every run in the directory, the newest first.
-void write_index(const fs::path& directory, const std::string& origin) {
+/// Ends the program with an error if runs were damaged, after the others have been shown: a script that only looks at
+/// the exit status must not take a table without them for the whole.
+void require_undamaged(std::size_t damaged) {
+  require(damaged == 0, "{}; the others are complete",
+          damaged == 1 ? "1 run is damaged, named above" : fmt::format("{} runs are damaged, named above", damaged));
+}
+
+/// index.html: a line for every run in the directory, the newest first. Returns the number of damaged runs.
+std::size_t write_index(const fs::path& directory, const std::string& origin) {
   const LoadedRuns loaded = load_runs({directory});
   std::vector<std::pair<std::string, std::vector<Cell>>> lines;  // by the time of the start
   for (const RunResult& run : loaded.runs) {
@@ -130,6 +137,7 @@ void write_index(const fs::path& directory, const std::string& origin) {
                       .origin = origin};
   write_file_atomically(directory / "index.html", contents_of(index, Format::html));
   fmt::print("{}\n", (directory / "index.html").string());
+  return loaded.damaged.size();
 }
 
 /// How to have a damaged run again. A test of a model, and a reduced record, have nothing to continue with.
@@ -175,8 +183,9 @@ void report(const Cli& cli, const Options& options) {
   if (options.index) {
     require(options.output.out.empty(),
             "--index: not with --out; index.html is written into the directory of the runs");
-    for (const fs::path& directory : directories) write_index(directory, origin_of({}, cli.command()));
-    return;
+    std::size_t damaged = 0;
+    for (const fs::path& directory : directories) damaged += write_index(directory, origin_of({}, cli.command()));
+    return require_undamaged(damaged);
   }
   const LoadedRuns loaded = load_runs(directories);
   ComparisonReport all{
@@ -186,6 +195,7 @@ void report(const Cli& cli, const Options& options) {
   if (!options.figures.empty()) write_figures(page_of(all), options.figures);
   options.output.write(cli,
                        options.sheet.empty() ? comparison_finding(all) : sheet_finding(options.sheet, loaded.runs));
+  require_undamaged(loaded.damaged.size());
 }
 
 }  // namespace

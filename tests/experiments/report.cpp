@@ -291,22 +291,26 @@ BOOST_AUTO_TEST_CASE(damaged_and_failed_runs_are_named_and_the_others_reported) 
   saved_run(folder / "diverged", "sentiment", "gaussian", "");
   const std::string damaged = (folder / "truncated/result.json").string() + ": not JSON, or cut short, at line ",
                     diverged = (folder / "diverged").string() + ": training diverged at update 2\n";
+  const std::string last = "report: 1 run is damaged, named above; the others are complete\n";
   const Ended all = ended("report", {folder.path.string()});
-  BOOST_TEST(all.status == 0, all.err);
+  BOOST_TEST(all.status == 2, all.err);
   BOOST_TEST(contains(all.out, "\nglobal "), all.out);
   BOOST_TEST(all.err.starts_with(damaged), all.err);
   BOOST_TEST(contains(all.err, "; the run is left out; make it again; a reduced record has to be copied again"),
              all.err);
-  BOOST_TEST(all.err.ends_with("\n" + diverged), all.err);
-  BOOST_TEST(count(all.err, "\n") == 2u, all.err);
+  BOOST_TEST(all.err.ends_with("\n" + diverged + last), all.err);
+  BOOST_TEST(count(all.err, "\n") == 3u, all.err);
   std::ofstream(folder / "truncated" / "config.json") << "{}";  // which a run has that can be continued
   BOOST_TEST(contains(ended("report", {folder.path.string()}).err,
                       "; the run is left out; delete its result.json and continue it with --resume"));
-  BOOST_TEST(ended("report", {folder.path.string(), "--format", "html"}).status == 0);
+  const Ended page_of_all = ended("report", {folder.path.string(), "--out", (folder / "all.html").string()});
+  BOOST_TEST(page_of_all.status == 2);
+  BOOST_TEST(contains(contents(folder / "all.html"), "global"));
 
   const Ended index = ended("report", {folder.path.string(), "--index"});
-  BOOST_TEST(index.status == 0, index.err);
+  BOOST_TEST(index.status == 2, index.err);
   BOOST_TEST(index.err.starts_with(damaged), index.err);
+  BOOST_TEST(index.err.ends_with(last), index.err);
   const std::string page = contents(folder / "index.html");
   BOOST_TEST(markup_error(page) == "");
   for (const char* cell : {"<td>damaged</td>", "<td>failed</td>", "<td>truncated</td>"})
