@@ -1,10 +1,12 @@
 // Tables, tests, curves and pictures of finished runs, of any date.
 #include <algorithm>
+#include <set>
 
 #include "experiments/support/program/program.h"
 #include "experiments/support/program/run_directory.h"
 #include "experiments/support/report/comparison_report.h"
 #include "experiments/support/report/finding.h"
+#include "experiments/support/report/sheet.h"
 #include "experiments/support/report/svg.h"
 #include "experiments/support/text/words.h"
 #include "tensor/support/atomic_file.h"
@@ -43,13 +45,19 @@ void print_sheets() {
   fmt::print("{}", table.text());
 }
 
+/// A finding that names the run among those that were read.
+void add_origin(Finding& finding, const RunResult& run) {
+  if (run.starts.empty()) finding.runs.push_back(run.directory);
+  finding.starts.insert(finding.starts.end(), run.starts.begin(), run.starts.end());
+}
+
 /// The tables of all groups.
 Finding comparison_finding(const ComparisonReport& report) {
   Finding finding;
   for (const RunGroup& group : report.groups) {
     const std::size_t baseline = baseline_of(group, report.baseline);
     for (const ComparedRow& row : group.rows)
-      for (const RunResult& run : row.runs) finding.runs.push_back(run.directory);
+      for (const RunResult& run : row.runs) add_origin(finding, run);
     finding.tables.push_back({.name = group.title,
                               .table = comparison_table(group.rows, baseline),
                               .caption = comparison_caption(group.rows, baseline)});
@@ -62,20 +70,27 @@ Finding comparison_finding(const ComparisonReport& report) {
   return finding;
 }
 
+/// The tables of a sheet, one after the other of runs with given and with searched learning rates.
 Finding sheet_finding(const std::string& name, const std::vector<RunResult>& runs) {
   const Sheet sheet = load_sheet(name);
-  std::vector<const RunResult*> all;
-  for (const RunResult& run : runs) all.push_back(&run);
-  const SheetRuns found = match_runs(sheet, all);
-  std::size_t matched = 0;
-  for (const auto& [row, of_row] : found) matched += of_row.size();
-  Finding finding{.title = sheet.title, .tables = tables_of(sheet, found)};
-  for (const RunResult& run : runs) finding.runs.push_back(run.directory);
-  if (matched < runs.size())
+  Finding finding{.title = sheet.title};
+  std::set<const RunResult*> found;
+  for (const Rates rates : {Rates::given, Rates::searched}) {
+    const SheetRuns of_rates = runs_of(sheet, runs, rates);
+    if (rates == Rates::searched && of_rates.empty()) continue;
+    for (const auto& [row, of_row] : of_rates) found.insert(of_row.begin(), of_row.end());
+    for (Finding::NamedTable& table : tables_of(sheet, of_rates)) {
+      if (rates == Rates::searched) table.name += ", with searched learning rates";
+      finding.tables.push_back(std::move(table));
+    }
+  }
+  for (const RunResult* run : found) add_origin(finding, *run);
+  const std::size_t others = runs.size() - found.size();
+  if (others > 0)
     finding.tables[0].caption += fmt::format(
-        " {} of {} runs are left out: they belong to no row, or differ from a row's first run in more "
-        "than the seed.",
-        runs.size() - matched, runs.size());
+        " {} of {} runs are left out: they were not made for a row (--made-for), or differ from a row's first run in "
+        "more than the seed.",
+        others, runs.size());
   return finding;
 }
 
@@ -93,7 +108,7 @@ void write_figures(const Report& page, const fs::path& directory) {
 /// The start of a run, and its line of the index. Of a damaged run only the directory is known.
 std::pair<std::string, std::vector<Cell>> index_line(const fs::path& root, const RunResult& run,
                                                      const std::string& state) {
-  const std::vector<Json> starts = starts_of(run.directory);
+  const std::vector<Json> starts = starts_of(run);
   const fs::path place = fs::relative(run.directory, root);
   fs::path report = place / "report.html";
   if (!fs::exists(root / report)) report = place.parent_path() / "report.html";
@@ -140,11 +155,10 @@ std::size_t write_index(const fs::path& directory, const std::string& origin) {
   return loaded.damaged.size();
 }
 
-/// How to have a damaged run again. A test of a model, and a reduced record, have nothing to continue with.
+/// How to have a damaged run again. A test of a model has nothing to continue with.
 std::string remedy_for(const fs::path& run) {
-  return fs::exists(run / "config.json")
-             ? "delete its result.json and continue it with --resume to have it"
-             : "make it again; a reduced record has to be copied again, with the directory columns";
+  return fs::exists(run / "config.json") ? "delete its result.json and continue it with --resume to have it"
+                                         : "make it again";
 }
 
 /// The comparable groups that have a finished run. Names every damaged or failed run on standard error; throws Error if

@@ -1,6 +1,7 @@
 // Every table and figure of the five papers: trains what is missing, and writes one report.
 
 #include <algorithm>
+#include <fstream>
 #include <set>
 
 #include <unistd.h>
@@ -9,10 +10,9 @@
 #include "experiments/support/program/run_directory.h"
 #include "experiments/support/report/program_options.h"
 #include "experiments/support/report/run_collection.h"
-#include "experiments/support/reproduce/planned_items.h"
-#include "experiments/support/reproduce/results.h"
+#include "experiments/support/reproduce/pages.h"
 #include "experiments/support/text/words.h"
-#include "experiments/support/training/reduced_record.h"
+#include "experiments/support/training/kept_runs.h"
 #include "tensor/support/atomic_file.h"
 
 namespace {
@@ -24,8 +24,8 @@ struct Options {
   std::vector<std::string> items;
   std::string tier = "smoke";
   std::int64_t jobs = 0;
-  bool list = false, search = false;
-  fs::path out, data = "data", records = records_directory(), keep_records, results;
+  bool list = false;
+  fs::path out, data = "data", kept = kept_runs_directory(), keep, results;
 
   void add_to(Cli& cli) {
     cli.option("items", items, "items to reproduce, such as N-T1, or Y for all that begin with Y; default: all");
@@ -34,15 +34,12 @@ struct Options {
                "own settings")
         .one_of({"smoke", "mini", "paper"});
     cli.option("--jobs", jobs, "programs that run at a time, each on one thread; 0: one per core").range(0, 1024);
-    cli.option("--search", search,
-               "also search for the learning rate of every row: three rates for a third of the updates, chosen on the "
-               "development set; then train the rows again with the chosen rates");
     cli.option("--list", list, "print the items with their state and the time that they still take, and exit");
     cli.option("--out", out, "directory of runs and report; default: runs/reproduce-TIER");
-    cli.option("--records", records, "directory of reduced records of finished runs, which are not made again");
-    cli.option("--keep-records", keep_records,
-               "write reduced records of all finished runs, and outputs of commands, into this directory, both without "
-               "texts of the data");
+    cli.option("--records", kept, "directory of kept runs, which are not made again");
+    cli.option("--keep-records", keep,
+               "add the finished runs, and outputs of commands, to the kept ones in this directory, both without texts "
+               "of the data");
     cli.option("--results", results,
                "write a Markdown page into this file: the tables of the finished runs, and for each paper which of its "
                "statements hold and which do not, and where the runs cannot tell. Nothing is trained");
@@ -56,11 +53,9 @@ struct Options {
 void require_one_task(const Options& options) {
   std::vector<std::string> given;
   if (options.list) given.emplace_back("--list");
-  if (!options.keep_records.empty()) given.emplace_back("--keep-records");
+  if (!options.keep.empty()) given.emplace_back("--keep-records");
   if (!options.results.empty()) given.emplace_back("--results");
   require(given.size() < 2, "{}: give one of them at a time", listed(given));
-  require(!options.search || options.tier == "mini",
-          "--search: only with --tier mini, whose recipes have rates to try");
 }
 
 /// "3 of 7"; empty if there is nothing to count.
@@ -70,33 +65,33 @@ std::string share(const Values& values, const Claim& claim) {
                         : fmt::format("{} of {}", std::count_if(values.begin(), values.end(), claim), values.size());
 }
 
-/// The number of the missing runs, and the minutes of one core that they take.
-std::pair<std::int64_t, double> budget_of(const NeededRuns& needed) {
-  std::pair<std::int64_t, double> budget;
-  for (const auto& [name, job] : needed.jobs())
-    if (!needed.is_finished(name)) ++budget.first, budget.second += job.minutes;
-  return budget;
+/// The runs of the items that are missing, each once.
+std::set<std::string> missing_runs(const NeededRuns& needed, const std::vector<PlannedItem>& items) {
+  std::set<std::string> missing;
+  for (const PlannedItem& item : items)
+    for (const std::string& run : item.runs)
+      if (!needed.is_finished(run)) missing.insert(run);
+  return missing;
 }
 
-/// " Then at most 12 runs with the chosen rates, 96 minutes." Empty if all of them are known.
-std::string after_search(const NeededRuns& needed) {
-  const auto [runs, minutes] = needed.most_after_search();
-  return runs == 0 ? "" : fmt::format(" Then at most {} runs with the chosen rates, {:.0f} minutes.", runs, minutes);
+/// The minutes of one core that runs take.
+double minutes_of(const NeededRuns& needed, const std::set<std::string>& runs) {
+  double minutes = 0;
+  for (const std::string& run : runs) minutes += needed.jobs().at(run).minutes;
+  return minutes;
 }
 
 void print_list(const NeededRuns& needed, const std::vector<PlannedItem>& items) {
   Table table({"item", "", "runs", "commands", "minutes left"});
   for (const PlannedItem& item : items) {
-    double minutes = 0;
-    for (const std::string& run : item.runs)
-      if (!needed.is_finished(run)) minutes += needed.jobs().at(run).minutes;
+    const double minutes = minutes_of(needed, missing_runs(needed, {item}));
     table.row({item.id, item.title, share(item.runs, [&](const std::string& run) { return needed.is_finished(run); }),
                share(item.steps, [&](const Step& step) { return output_of(needed, item, step).has_value(); }),
                minutes > 0 ? Cell::number(minutes, 0) : Cell()});
   }
-  const auto [missing, minutes] = budget_of(needed);
-  fmt::print("{}{} items; {} runs are missing, which take about {:.0f} minutes of one core: items share runs.{}\n",
-             table.text(), items.size(), missing, minutes, after_search(needed));
+  const std::set<std::string> missing = missing_runs(needed, items);
+  fmt::print("{}{} items; {} runs are missing, which take about {:.0f} minutes of one core: items share runs.\n",
+             table.text(), items.size(), missing.size(), minutes_of(needed, missing));
 }
 
 /// The number of parameters of the model that a job trains.
@@ -124,56 +119,55 @@ void print_commands(const NeededRuns& needed, const std::vector<PlannedItem>& it
         continue;
       }
       std::vector<std::string> words = needed.arguments(name);
-      std::erase(words, "--threads=1");
+      std::erase_if(words, [](const std::string& word) { return word == "--threads=1" || word == "--only=1/1"; });
       words.insert(words.begin(), job.program);
-      fmt::print("# {}: parameters: {}; {}\n{}\n", job.label, parameters_of(job), job.machine, command_line(words));
+      fmt::print("# {}: parameters: {}; {}\n{}\n", job.made_for.front(), parameters_of(job), job.machine,
+                 command_line(words));
     }
-    for (const Step& step : item.steps) fmt::print("{}\n", command_line(step.call.words));
+    for (const Step& step : item.steps) fmt::print("{}\n", command_line(step.words));
   }
 }
 
-/// Writes reduced records of the finished runs that have none yet, and the outputs of commands that are kept.
-void keep_records(const NeededRuns& needed, const std::vector<PlannedItem>& items, const fs::path& directory) {
-  std::size_t kept = 0;
+/// Adds the finished runs, and the outputs of commands that are kept, to the kept ones in a directory.
+void keep_records(NeededRuns& needed, const std::vector<PlannedItem>& items, const fs::path& directory) {
+  std::vector<RunResult> runs;
   for (const auto& [name, job] : needed.jobs()) {
-    if (fs::exists(directory / name / "result.json")) continue;
-    if (std::optional<RunResult> run = load_result(needed.directory(name))) {
-      if (job.is_trial) run->tests.clear();  // trials are judged by their development set
-      save_reduced(*run, fs::absolute(needed.places().data), directory / name), ++kept;
-    }
+    if (!needed.is_made(name)) continue;
+    RunResult& run = runs.emplace_back(*needed.result(name));
+    run.name = name;
+    run.made_for = job.made_for;
   }
+  const auto keeps = [&](const RunResult& run, const std::string& score) {
+    const std::vector<std::string> shown = needed.shown_scores(run.name);
+    return std::count(shown.begin(), shown.end(), score) > 0;
+  };
+  save_kept_runs(runs, fs::absolute(needed.places().data), keeps, directory);
   const std::size_t outputs = keep_outputs(needed, items, directory);
-  fmt::print("{} and {} written into {}\n", counted(kept, "record"), counted(outputs, "output"), directory.string());
-}
-
-void print_budget(const NeededRuns& needed, int jobs) {
-  const auto [missing, minutes] = budget_of(needed);
-  if (missing > 0)
-    fmt::print(stderr, "{} runs are missing: about {:.1f} hours of one core, {:.1f} hours with {} at a time.{}\n",
-               missing, minutes / 60, minutes / 60 / jobs, jobs, after_search(needed));
+  fmt::print("{} and {} written into {}\n", counted(runs.size(), "run"), counted(outputs, "output"),
+             directory.string());
 }
 
 /// Makes what is missing and writes the report. Throws Error if an item is not done.
-void reproduce(NeededRuns& needed, const Options& options, int jobs, const std::string& command) {
-  std::vector<PlannedItem> items = planned_items(needed, options.items, options.search);
-  const auto& [out, data, records] = needed.places();
-  require(!needed.needs_data() || fs::is_directory(data),
+void reproduce(NeededRuns& needed, const std::vector<PlannedItem>& items, int jobs, const std::string& command) {
+  const auto& [out, data, kept] = needed.places();
+  const std::set<std::string> missing = missing_runs(needed, items);
+  const bool needs_data = std::any_of(missing.begin(), missing.end(), [&](const std::string& run) {
+    return flags_text(needed.jobs().at(run).flags).find("{data}") != std::string::npos;
+  });
+  require(!needs_data || fs::is_directory(data),
           "--data {}: there is no such directory; the tier '{}' trains on public data sets (experiments/data.md)",
           data.string(), needed.tier());
-  fs::create_directories(out);
+  fs::create_directories(out / "logs");
   const RunDirectory lock = RunDirectory::resume(out);
-  print_budget(needed, jobs);
-  make_runs(needed, jobs);
-  if (options.search) {  // the chosen rates are known now
-    items = planned_items(needed, options.items, true);
-    print_budget(needed, jobs);
-    make_runs(needed, jobs);
-  }
-  run_steps(needed, items, jobs);
+  if (!missing.empty())
+    fmt::print(stderr, "{} runs are missing: about {:.1f} hours of one core, {:.1f} hours with {} at a time.\n",
+               missing.size(), minutes_of(needed, missing) / 60, minutes_of(needed, missing) / 60 / jobs, jobs);
+  write_file_atomically(out / "build.ninja", ninja_file(ninja_steps(needed, items), out));
+  run_ninja(out / "build.ninja", jobs);
   std::vector<std::vector<std::string>> problems;
   for (const PlannedItem& item : items) problems.push_back(problems_of(needed, item));
   Finding report = report_on(needed, items, problems);
-  report.origin = origin_of(report.runs, command);
+  report.origin = origin_of(report.runs, command, report.starts);
   for (Format format : {Format::html, Format::markdown})
     write_file_atomically(out / (format == Format::html ? "report.html" : "report.md"), contents_of(report, format));
   report.sections.clear();
@@ -195,11 +189,10 @@ int main(int argc, char** argv) {
     require_one_task(options);
     const fs::path out = options.out.empty() ? fs::path("runs") / ("reproduce-" + options.tier) : options.out;
     const auto jobs = static_cast<int>(options.jobs > 0 ? options.jobs : ::sysconf(_SC_NPROCESSORS_ONLN));
-    NeededRuns needed(options.tier, {.out = out, .data = options.data, .records = options.records});
-    const bool searches = options.search || !options.keep_records.empty();
-    const std::vector<PlannedItem> items = planned_items(needed, options.items, searches);
-    if (!options.keep_records.empty())
-      keep_records(needed, items, options.keep_records);
+    NeededRuns needed(options.tier, {.out = out, .data = options.data, .kept = options.kept});
+    const std::vector<PlannedItem> items = planned_items(needed, options.items);
+    if (!options.keep.empty())
+      keep_records(needed, items, options.keep);
     else if (!options.results.empty())
       write_results(needed, items, options.results);
     else if (options.list)
@@ -207,6 +200,6 @@ int main(int argc, char** argv) {
     else if (options.tier == "paper")
       print_commands(needed, items);
     else
-      reproduce(needed, options, jobs, cli.command());
+      reproduce(needed, items, jobs, cli.command());
   });
 }

@@ -496,8 +496,6 @@ BOOST_AUTO_TEST_CASE(charts_of_finished_runs_are_of_one_task) {
     BOOST_TEST(done.err.find('\n') == done.err.size() - 1, done.err);
   }
   BOOST_TEST(ended("analyze", {"lengths", bleu, bleu}).status == 0);
-  save_result(*load_result(bleu), RecordForm::reduced);  // beside the texts, which are then not read
-  BOOST_TEST(contains(ended("analyze", {"lengths", bleu}).err, bleu + ": a reduced record, which has no texts"));
 }
 
 BOOST_AUTO_TEST_CASE(words_that_a_run_does_not_know_are_named) {

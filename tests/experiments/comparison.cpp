@@ -147,12 +147,15 @@ BOOST_AUTO_TEST_CASE(a_trial_with_a_run_that_diverged_is_worse_than_one_without)
   BOOST_TEST(!half.is_better_than(whole));
 }
 
-BOOST_AUTO_TEST_CASE(rows_that_are_selected_by_other_scores_have_no_best_one) {
+BOOST_AUTO_TEST_CASE(rows_that_are_selected_by_other_scores_or_have_learnt_nothing_have_no_best_one) {
   RunResult other = run_of(1, 3, "1", false);
   other.training->score_name = "perplexity";
   const ComparedRow first{"a", "", {run_of(1, 90, "1")}}, second{"b", "", {other}};
-  BOOST_TEST(have_one_dev_score({first}));
-  BOOST_TEST(!have_one_dev_score({first, second}));
+  const ComparedRow none{"c", "", {run_of(1, 0, "0"), run_of(2, 0, "0")}};
+  BOOST_TEST(have_best({first}));
+  BOOST_TEST(have_best({none, first}));
+  BOOST_TEST(!have_best({first, second}));
+  BOOST_TEST(!have_best({none, none}));
 }
 
 BOOST_AUTO_TEST_CASE(statistics_of_an_example_are_the_mean_over_seeds) {

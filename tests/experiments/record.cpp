@@ -6,7 +6,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "experiments/support/text/lines.h"
-#include "experiments/support/training/reduced_record.h"
+#include "experiments/support/training/kept_runs.h"
 #include "tests/files.h"
 
 using namespace fovea;
@@ -87,20 +87,34 @@ BOOST_AUTO_TEST_CASE(a_result_that_is_saved_and_loaded_is_the_same) {
     BOOST_TEST(std::filesystem::exists(folder / file), file);
 }
 
-BOOST_AUTO_TEST_CASE(a_reduced_record_has_the_same_scores_and_none_of_the_texts) {
+BOOST_AUTO_TEST_CASE(a_kept_run_has_the_same_scores_and_none_of_the_texts) {
   Folder folder;
   std::filesystem::create_directories(folder / "full");
   RunResult full = full_result(folder / "full");
-  full.configuration["data"] = "/somewhere/data/news";
-  std::ofstream(folder / "full" / "log.jsonl") << "{\"update\":10}\n{\"update\":20,\"dev\":{\"BLEU\":3}}\n";
+  full.name = "a";
+  full.made_for = {"nguyen-table-1, En-De: Vaswani", "yang-table-3: none"};
+  full.configuration = {{"program", "translate"}, {"data", "/somewhere/data/news"}, {"layers", 2}, {"made-for", "x"}};
+  std::ofstream(folder / "full" / "log.jsonl")
+      << "{\"update\":10}\n{\"update\":20,\"unsmoothed_loss\":1.23456789,\"dev\":{\"BLEU\":3}}\n";
   save_start(folder / "full", "translate --data /somewhere/data/news");
-  save_result(full);
-  save_reduced(full, "/somewhere/data", folder / "reduced");
-  const std::optional<RunResult> reduced = load_result(folder / "reduced");
-  BOOST_TEST_REQUIRE(reduced.has_value());
-  BOOST_TEST(to_json(*reduced).dump(1) == to_json(full).dump(1));
+  RunResult other = full;
+  other.name = "b";
+  other.configuration["layers"] = 3;
+  other.made_for = {"fan-table-3: Transformer"};
+  const auto all = [](const RunResult&, const std::string&) { return true; };
+  const std::filesystem::path kept = folder / "kept";
+  save_kept_runs({full}, "/somewhere/data", all, kept);
+  save_kept_runs(
+      {other}, "/somewhere/data", [](auto&, auto& score) { return score == "BLEU"; }, kept);
+  BOOST_TEST(Json::parse(contents(kept / "fan.jsonl")).at("options") ==
+             Json({{"program", "translate"}, {"layers", 3}}));
+  const std::vector<RunResult> runs = load_kept_runs(kept);
+  BOOST_TEST_REQUIRE(runs.size() == 2u);
+  const RunResult& run = runs[1];
+  BOOST_TEST(run.made_for == full.made_for, boost::test_tools::per_element());
+  BOOST_TEST(to_json(run).dump(1) == to_json(full).dump(1));
   for (std::size_t k = 0; k < full.tests.size(); ++k) {
-    const TestResult &before = full.tests[k], &after = reduced->tests[k];
+    const TestResult &before = full.tests[k], &after = run.tests[k];
     BOOST_TEST(after.key() == before.key());
     BOOST_TEST_REQUIRE(after.scores().size() == before.scores().size());
     for (std::size_t s = 0; s < before.scores().size(); ++s) {
@@ -109,54 +123,68 @@ BOOST_AUTO_TEST_CASE(a_reduced_record_has_the_same_scores_and_none_of_the_texts)
       BOOST_TEST(rounded.value() == exact.value(), boost::test_tools::tolerance(1e-4));
     }
   }
-  BOOST_TEST(reduced->configuration.at("data") == "{data}/news");
-  BOOST_TEST(contents(folder / "reduced" / "log.jsonl") == "{\"update\":20,\"dev\":{\"BLEU\":3}}\n");
-  for (const auto& entry : std::filesystem::directory_iterator(folder / "reduced"))
+  BOOST_TEST(runs[0].tests[0].scores().size() == 1u);
+  BOOST_TEST(runs[0].configuration.at("layers") == 3);
+  BOOST_TEST(run.configuration == Json({{"data", "{data}/news"}, {"layers", 2}, {"program", "translate"}}));
+  BOOST_TEST_REQUIRE(log_of(run).size() == 1u);
+  BOOST_TEST(text_of(log_of(run)[0]) == "{\"update\":20,\"dev\":{\"BLEU\":3},\"unsmoothed_loss\":1.23457}");
+  BOOST_TEST(!starts_of(run).at(0).contains("machine"));
+  for (const auto& entry : std::filesystem::directory_iterator(kept))
     for (const char* text : {"Haus", "somewhere"})
       BOOST_TEST(read_text(entry.path()).find(text) == std::string::npos, entry.path().string());
-  std::ofstream(folder / "reduced" / "statistics.reviews.jsonl.gz", std::ios::app) << "x";
-  BOOST_TEST(contains(message_of([&] { load_result(folder / "reduced"); }), "damaged: its checksum is"));
+  // A run that is kept again replaces the old one, and all other lines stay as they are.
+  const std::string fan = contents(kept / "fan.jsonl"), nguyen = contents(kept / "nguyen.jsonl");
+  full.seed = 8;
+  save_kept_runs({full}, "/somewhere/data", all, kept);
+  BOOST_TEST(contents(kept / "fan.jsonl") == fan);
+  BOOST_TEST(contents(kept / "nguyen.jsonl") != nguyen);
+  BOOST_TEST(load_kept_runs(kept).size() == 2u);
 }
 
-BOOST_AUTO_TEST_CASE(reduced_records_share_the_columns_of_their_test_set) {
+BOOST_AUTO_TEST_CASE(kept_runs_that_no_program_writes_are_refused_with_file_and_line) {
   Folder folder;
-  const auto random = [](int k, int below) { return static_cast<int>((k * 2654435761U >> 7) % unsigned(below)); };
-  const auto record = [&](const std::string& name, int shift) {
-    RunResult run{.row = name, .directory = folder / ("full-" + name)};
-    run.configuration = {{"program", "translate"}};
-    TestResult& test = run.tests.emplace_back(TestResult{.metrics = {"bleu", "perplexity"}});
-    for (int k = 0; k < 3000; ++k) {
-      std::string reference, hypothesis;
-      for (int word = 0; word < 2 + random(k, 13); ++word) reference += fmt::format("{}w{}", word > 0 ? " " : "", word);
-      for (int word = 0; word < 1 + random(k + shift, 11); ++word)
-        hypothesis += fmt::format("{}w{}", word > 0 ? " " : "", word);
-      const Likelihood likelihood{.negative_log = k * 0.37 + shift, .tokens = 3 + random(k, 17)};
-      test.examples.push_back({.reference = reference, .hypothesis = hypothesis, .likelihood = likelihood});
-    }
-    std::filesystem::create_directories(run.directory);
-    save_reduced(run, "", folder / name);
-    return run;
-  };
-  const RunResult first = record("a", 0), second = record("b", 5);
-  std::vector<std::filesystem::path> shared;
-  for (const auto& entry : std::filesystem::directory_iterator(folder / "columns")) shared.push_back(entry.path());
-  BOOST_TEST(shared.size() == 2u);  // the lengths of references and the numbers of tokens
-  for (const RunResult* run : {&first, &second}) {
-    const std::optional<RunResult> reduced = load_result(folder / run->row);
-    BOOST_TEST_REQUIRE(reduced.has_value());
-    for (std::size_t s = 0; s < run->tests[0].scores().size(); ++s) {
-      const SummedMetric &exact = run->tests[0].scores()[s].metric, &read = reduced->tests[0].scores()[s].metric;
-      const bool is_whole = exact.width == 10;
-      for (std::size_t k = 0; k < exact.statistics.size(); ++k)
-        BOOST_TEST_REQUIRE(std::abs(read.statistics[k] - exact.statistics[k]) <=
-                           (is_whole ? 0 : 1e-3 * std::abs(exact.statistics[k])));
-    }
+  RunResult run = full_result(folder.path);
+  run.name = "a";
+  run.made_for = {"fan-table-3: Transformer"};
+  run.configuration = {{"program", "translate"}};
+  save_kept_runs(
+      {run}, "", [](auto&, auto&) { return true; }, folder / "kept");
+  const std::filesystem::path runs = folder / "kept/fan.jsonl", examples = folder / "kept/examples.jsonl.gz";
+  const std::string run_line = contents(runs);
+  const std::vector<std::string> example_lines = read_lines(examples).lines;
+  BOOST_TEST_REQUIRE(example_lines.size() == 2u);
+  using Damage = std::function<void(Json&)>;
+  const std::pair<Damage, const char*> of_run[] = {
+      {[](Json& line) { line.erase("made_for"); }, "key 'made_for' not found"},
+      {[](Json& line) { line["seed"] = "x"; }, "must be number"},
+      {[](Json& line) { line["run"] = "b"; }, "the run \"a\" is in no file beside this one"},
+      {[](Json& line) { line["tests"]["reviews"].erase("key"); }, "key 'key' not found"}};
+  for (const auto& [damage, message] : of_run) {
+    Json line = parse_json(run_line);
+    damage(line);
+    std::ofstream(runs) << text_of(line) << "\n";
+    const std::string refusal = message_of([&] { load_kept_runs(folder / "kept"); });
+    BOOST_TEST((contains(refusal, message) && contains(refusal, ":1: ")), refusal);
   }
-  const std::string file = shared.front().string();
-  std::filesystem::rename(file, folder / "elsewhere");
-  BOOST_TEST(contains(message_of([&] { load_result(folder / "a"); }), file + ", which is not there"));
-  std::filesystem::copy(folder / "b" / "statistics.test.jsonl.gz", file);
-  BOOST_TEST(contains(message_of([&] { load_result(folder / "a"); }), file + ": damaged"));
+  std::ofstream(runs) << run_line.substr(0, 50);
+  BOOST_TEST(contains(message_of([&] { load_kept_runs(folder / "kept"); }), "fan.jsonl:1: "));
+  std::ofstream(runs) << run_line;
+  const std::pair<Damage, const char*> of_examples[] = {
+      {[](Json& line) { line["scores"][0]["name"] = "score"; }, "the score '\"score\"' is not one of the run's"},
+      {[](Json& line) { line["scores"][0]["width"] = 2; }, "is not one of the run's metrics"},
+      {[](Json& line) { line["columns"].erase(3); }, "array index"},
+      {[](Json& line) { line["columns"].push_back(0); }, "columns; the scores have"},
+      {[](Json& line) { line["columns"][0] = 5; }, "column 0 stands for column 5, which is not before it"},
+      {[](Json& line) { line["columns"][1] = {1}; }, "column 1 has 1 values for 2 examples"},
+      {[](Json& line) { line["columns"][1][0] = "x"; }, "must be number"}};
+  for (const auto& [damage, message] : of_examples) {
+    Json line = parse_json(example_lines[0]);
+    damage(line);
+    std::ofstream(folder / "kept/examples.jsonl") << text_of(line) << "\n" << example_lines[1] << "\n";
+    BOOST_TEST_REQUIRE(std::system(("gzip -f " + (folder / "kept/examples.jsonl").string()).c_str()) == 0);
+    const std::string refusal = message_of([&] { load_kept_runs(folder / "kept"); });
+    BOOST_TEST((contains(refusal, message) && contains(refusal, "examples.jsonl.gz:1: ")), refusal);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_failure_is_a_result_too) {

@@ -32,8 +32,6 @@ RunResult finished_run(const Path& run) {
   require(result.has_value(), "{}: the run is not finished: it has no result.json", run.string());
   require(result->failure.empty(), "{}: the run has no test scores: {}", run.string(), result->failure);
   require(!result->tests.empty(), "{}: the run has no test scores", run.string());
-  require(result->tests.front().known_key.empty(), "{}: a reduced record, which has no texts; this command reads them",
-          run.string());
   return std::move(*result);
 }
 

@@ -139,7 +139,7 @@ RunDirectory RunDirectory::join(const fs::path& path, Access access, const Json&
   const bool made = make_directory(path);
   RunDirectory run(path, access, made);
   if (fs::exists(run.configuration()))
-    require_same_configuration(run.configuration(), load_json(run.configuration()), configuration);
+    require_same_configuration(run.configuration(), load_json(run.configuration()), configuration, {"made-for"});
   else
     require(files_in(path).empty(), "--out {}: has files ({}) but no config.json; name a new directory", path.string(),
             listing(path));

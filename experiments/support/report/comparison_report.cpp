@@ -49,29 +49,18 @@ void add_examples(Report& report, const Rows& rows) {
            "`analyze --sentence`. All are in examples.*.jsonl in the runs' directories.");
 }
 
-/// Names the papers' tables that have such rows. Their numbers are of other data and sizes, so that they are printed
-/// only on demand.
-void add_papers(Report& report, const RunGroup& group) {
-  const std::vector<MatchedSheet> sheets = matching_sheets(group);
-  if (sheets.empty()) return;
-  Table table({"table with such rows", "rows", "our numbers beside the paper's"});
-  for (const MatchedSheet& one : sheets)
-    table.row({one.sheet.title, one.sheet.rows.size(), "report RUNS --sheet " + one.sheet.name});
-  report.section("Beside the papers").add(table);
-}
-
 /// Adds the learning curves of the rows that were trained.
 void add_curves(Report& report, const Rows& rows) {
-  std::vector<CurveRuns> curves;
+  std::vector<Curve> curves;
   std::string score;
   for (const ComparedRow& row : rows) {
-    CurveRuns curve{row.full_title(), {}};
-    for (const RunResult* run : row.finished())
-      if (run->training && std::filesystem::exists(run->directory / "log.jsonl")) {
-        curve.runs.push_back(run->directory);
-        if (score.empty()) score = run->training->score_name;
-      }
-    if (!curve.runs.empty()) curves.push_back(std::move(curve));
+    Curve curve{row.full_title(), {}};
+    for (const RunResult* run : row.finished()) {
+      if (!run->training) continue;
+      if (std::vector<Json> log = log_of(*run); !log.empty()) curve.logs.push_back(std::move(log));
+      if (score.empty()) score = run->training->score_name;
+    }
+    if (!curve.logs.empty()) curves.push_back(std::move(curve));
   }
   if (!curves.empty()) add_learning_curves(report, curves, score);
 }
@@ -101,7 +90,7 @@ void add_origins(Report& report, const Rows& rows) {
   std::set<std::string> known;
   for (const ComparedRow& row : rows)
     for (const RunResult& run : row.runs)
-      for (const Json& start : starts_of(run.directory)) {
+      for (const Json& start : starts_of(run)) {
         if (!known.insert(text_of(start)).second) continue;
         auto text = [&](const char* key) { return text_at(start, key); };
         table.row({text("started"), text("version") + " " + text("commit"), text("machine"),
@@ -130,7 +119,6 @@ void add_group(Report& report, const RunGroup& group, const ComparisonReport& fr
                     test.set, rows[first].full_title()));
   if (!from.trials.empty())
     report.section("Search").add(trials_table(from.trials), "Every trial; the best of each row is in the table above.");
-  add_papers(report, finished);
   add_curves(report, rows);
   add_examples(report, rows);
   std::vector<PicturedRun> pictured;
@@ -168,22 +156,6 @@ Table score_table(const RunGroup& group, const std::string& set, std::size_t bas
     for (const std::string& metric : metrics) scores.back().push_back(*pooled_score(row->finished(), set, metric));
   }
   return table_of(score_rows(titles, scores, {}));
-}
-
-std::vector<MatchedSheet> matching_sheets(const RunGroup& group) {
-  std::vector<const RunResult*> runs;
-  for (const ComparedRow& row : group.rows)
-    for (const RunResult* run : row.finished()) runs.push_back(run);
-  std::vector<MatchedSheet> all;
-  for (const std::string& name : sheet_names()) {
-    Sheet sheet = load_sheet(name);
-    SheetRuns found = match_runs(sheet, runs);
-    std::set<std::string> rows;
-    for (const auto& [key, ignored] : found) rows.insert(key.first);
-    std::erase_if(sheet.rows, [&](const Sheet::Row& row) { return !rows.contains(row.name) || row.printed.empty(); });
-    if (sheet.rows.size() > 1) all.push_back({std::move(sheet), std::move(found)});
-  }
-  return all;
 }
 
 Report page_of(const ComparisonReport& from) {

@@ -1,4 +1,4 @@
-/// The page about runs: tables, tests, the papers' numbers, learning curves, examples, pictures of attentions, and how
+/// The page about runs: tables, tests, learning curves, examples, pictures of attentions, and how
 /// the runs were made. Comparisons write it when their training ends, `report` for any runs.
 #pragma once
 #include <filesystem>
@@ -8,7 +8,6 @@
 #include "experiments/support/program/json_file.h"
 #include "experiments/support/report/html.h"
 #include "experiments/support/report/run_collection.h"
-#include "experiments/support/report/sheet.h"
 
 namespace fovea {
 
@@ -27,12 +26,5 @@ Report page_of(const ComparisonReport& report);
 
 /// Every score of a group's first seeds and tests, with intervals: the long form of its table.
 Table score_table(const RunGroup& group, const std::string& set, std::size_t baseline);
-
-/// A sheet of a paper that contains at least two of the group's rows, cut to the rows that have runs.
-struct MatchedSheet {
-  Sheet sheet;
-  SheetRuns runs;
-};
-std::vector<MatchedSheet> matching_sheets(const RunGroup& group);
 
 }  // namespace fovea

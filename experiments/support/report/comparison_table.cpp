@@ -147,12 +147,12 @@ const ComparedRow& best_of(const std::vector<ComparedRow>& rows) {
   return *best;
 }
 
-bool have_one_dev_score(const std::vector<ComparedRow>& rows) {
+bool have_best(const std::vector<ComparedRow>& rows) {
   std::set<std::string> names;
   for (const ComparedRow& row : rows)
     for (const RunResult* run : row.finished())
       if (run->training) names.insert(run->training->score_name);
-  return names.size() < 2;
+  return names.size() < 2 && !(best_of(rows).best().training && dev_score(best_of(rows).best()) == 0);
 }
 
 bool all_failed(const std::vector<ComparedRow>& rows) {

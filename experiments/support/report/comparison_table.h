@@ -26,8 +26,9 @@ struct ComparedRow {
 
 /// The row with the best run on the development set.
 const ComparedRow& best_of(const std::vector<ComparedRow>& rows);
-/// Whether all rows select their models by the same score (--select may differ). Otherwise no row is the best.
-bool have_one_dev_score(const std::vector<ComparedRow>& rows);
+/// Whether a row can be called the best: all select their models by the same score (--select may differ), which is not
+/// 0 for each of them.
+bool have_best(const std::vector<ComparedRow>& rows);
 bool all_failed(const std::vector<ComparedRow>& rows);
 
 /// A score of one run's test set; null if it has none of this name.

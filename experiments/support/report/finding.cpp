@@ -226,7 +226,7 @@ void OutputFlags::write(const Cli& cli, Finding finding) const {
     fail("--out {}: unknown ending '{}'; expected {}, or give --format", file.string(), file.extension().string(),
          listed(endings));
   };
-  finding.origin = origin_of(finding.runs, cli.command());
+  finding.origin = origin_of(finding.runs, cli.command(), finding.starts);
   const auto contents = [&](const std::string& file) {
     const Format form = format_of(file);
     if (form != Format::svg && form != Format::png) return contents_of(finding, form);

@@ -6,6 +6,7 @@
 #include <variant>
 #include <vector>
 
+#include "experiments/support/program/json_file.h"
 #include "experiments/support/report/svg.h"
 #include "experiments/support/report/table.h"
 
@@ -33,6 +34,7 @@ struct Finding {
   std::vector<Chart> figures = {};
   std::vector<Finding> sections = {};
   std::vector<std::filesystem::path> runs = {};  ///< the directories of the runs that were read
+  std::vector<Json> starts = {};                 ///< those of the runs that were read and have no directory
   std::string origin = {};                       ///< when, by which command and version, and where all of it was made
   /// Makes the HTML page, given the origin; empty: the page has notes, figures, tables and sections.
   std::function<std::string(const std::string& origin)> page = {};

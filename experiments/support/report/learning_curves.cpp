@@ -29,59 +29,44 @@ Series mean_series(const std::string& name, const Points& points) {
   return series;
 }
 
-/// The values of a curve by stretches of x. The key of a stretch is its end.
-Points in_stretches(const std::vector<std::pair<double, double>>& curve, double stretch) {
-  Points stretches;
-  for (const auto& [x, y] : curve) stretches[std::ceil(x / stretch) * stretch].push_back(y);
-  return stretches;
+/// The mean curve of each name; points_of(log) are those of one run.
+template <class PointsOf>
+void add_series(LineChart& chart, const std::vector<Curve>& curves, const PointsOf& points_of) {
+  for (const Curve& each : curves) {
+    Points points;
+    for (const std::vector<Json>& log : each.logs)
+      for (const auto& [x, y] : points_of(log)) points[x].push_back(y);
+    chart.series.push_back(mean_series(each.name, points));
+  }
 }
 
-/// The logs of each curve's runs.
-using Logs = std::vector<std::vector<std::vector<Json>>>;
-
-LineChart score_curves(const std::vector<CurveRuns>& curves, const Logs& logs, const std::string& score) {
-  LineChart chart{.title = "Development set", .x = {"updates"}, .y = {score}};
-  chart.y.least = 0;
-  if (!score.ends_with("perplexity")) chart.y.most = 100;
-  for (std::size_t c = 0; c < curves.size(); ++c) {
-    Points points;
-    for (const std::vector<Json>& log : logs[c])
-      for (const auto& [update, value] : curve(log, "dev." + score)) points[update].push_back(value);
-    chart.series.push_back(mean_series(curves[c].name, points));
-  }
-  return chart;
-}
-
-/// The loss of training batches without label smoothing, averaged over stretches of updates and over runs.
-LineChart loss_curves(const std::vector<CurveRuns>& curves, const Logs& logs) {
-  LineChart chart{.title = "Training loss", .x = {"updates"}, .y = {"nats"}};
-  chart.y.least = 0;
-  constexpr double most_points = 25, between_lines = 10;
-  double updates = 0;
-  for (const auto& runs : logs)
-    for (const std::vector<Json>& log : runs)
-      for (const auto& [update, loss] : curve(log, "unsmoothed_loss")) updates = std::max(updates, update);
-  const double stretch = std::max(std::ceil(updates / most_points), between_lines);
-  for (std::size_t c = 0; c < curves.size(); ++c) {
-    Points points;
-    for (const std::vector<Json>& log : logs[c])
-      for (const auto& [x, losses] : in_stretches(curve(log, "unsmoothed_loss"), stretch))
-        points[x].push_back(mean(losses));
-    chart.series.push_back(mean_series(curves[c].name, points));
-  }
-  return chart;
+/// The loss of training batches without label smoothing, averaged over stretches of updates.
+std::vector<std::pair<double, double>> in_stretches(const std::vector<Json>& log, double stretch) {
+  Points stretches;  // by their ends
+  for (const auto& [x, y] : curve(log, "unsmoothed_loss")) stretches[std::ceil(x / stretch) * stretch].push_back(y);
+  std::vector<std::pair<double, double>> means;
+  for (const auto& [x, y] : stretches) means.emplace_back(x, mean(y));
+  return means;
 }
 
 }  // namespace
 
-void add_learning_curves(Report& report, const std::vector<CurveRuns>& curves, const std::string& dev_score) {
-  Logs logs;
-  for (const CurveRuns& each : curves) {
-    logs.emplace_back();
-    for (const std::filesystem::path& run : each.runs) logs.back().push_back(read_log(run / "log.jsonl"));
-  }
-  report.section("Learning curves").add(score_curves(curves, logs, dev_score)).add(loss_curves(curves, logs));
-  const std::size_t seeds = curves.front().runs.size();
+void add_learning_curves(Report& report, const std::vector<Curve>& curves, const std::string& dev_score) {
+  LineChart scores{.title = "Development set", .x = {"updates"}, .y = {dev_score}};
+  scores.y.least = 0;
+  if (!dev_score.ends_with("perplexity")) scores.y.most = 100;
+  add_series(scores, curves, [&](const std::vector<Json>& log) { return curve(log, "dev." + dev_score); });
+  LineChart losses{.title = "Training loss", .x = {"updates"}, .y = {"nats"}};
+  losses.y.least = 0;
+  constexpr double most_points = 25, between_lines = 10;
+  double updates = 0;
+  for (const Curve& each : curves)
+    for (const std::vector<Json>& log : each.logs)
+      for (const auto& [update, loss] : curve(log, "unsmoothed_loss")) updates = std::max(updates, update);
+  const double stretch = std::max(std::ceil(updates / most_points), between_lines);
+  add_series(losses, curves, [&](const std::vector<Json>& log) { return in_stretches(log, stretch); });
+  report.section("Learning curves").add(scores).add(losses);
+  const std::size_t seeds = curves.front().logs.size();
   if (seeds > 1) report.text(fmt::format("Means over {} seeds; the bands are their standard deviation.", seeds));
 }
 

@@ -1,6 +1,5 @@
 /// Learning curves from the logs of runs.
 #pragma once
-#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -8,14 +7,14 @@
 
 namespace fovea {
 
-/// The runs of one curve: a directory for each seed.
-struct CurveRuns {
+/// The logs of one curve's runs, one for each seed.
+struct Curve {
   std::string name;
-  std::vector<std::filesystem::path> runs;
+  std::vector<std::vector<Json>> logs;
 };
 
 /// Adds a section with the curves of the development scores and of the training loss (without label smoothing): the
 /// means over each curve's runs. A band is their standard deviation.
-void add_learning_curves(Report& report, const std::vector<CurveRuns>& curves, const std::string& dev_score);
+void add_learning_curves(Report& report, const std::vector<Curve>& curves, const std::string& dev_score);
 
 }  // namespace fovea

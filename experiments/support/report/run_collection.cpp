@@ -7,6 +7,7 @@
 #include <fmt/core.h>
 
 #include "experiments/support/text/words.h"
+#include "experiments/support/training/kept_runs.h"
 #include "tensor/error.h"
 
 namespace fovea {
@@ -17,8 +18,9 @@ namespace {
 
 /// Options that say how a run was made, not which model was trained on what.
 bool is_of_making(const std::string& option) {
-  static const std::set<std::string> names{"seed", "compare", "seeds",     "search",           "threads", "device",
-                                           "out",  "resume",  "recompute", "checkpoint-every", "program", "keep"};
+  static const std::set<std::string> names{"seed",    "compare", "seeds",   "search",    "threads",
+                                           "device",  "out",     "resume",  "recompute", "checkpoint-every",
+                                           "program", "keep",    "made-for"};
   return names.contains(option);
 }
 
@@ -84,10 +86,14 @@ std::size_t number_in_comparison(const fs::path& run) {
 
 void add_runs(LoadedRuns& loaded, std::set<fs::path>& known, const fs::path& directory) {
   if (!known.insert(fs::weakly_canonical(directory)).second) return;
+  const auto add = [&](RunResult run) {
+    const bool is_trial = run.tests.empty() && run.failure.empty();  // of a search; its test is not recorded
+    if (!is_trial) loaded.runs.push_back(std::move(run));
+  };
   try {
-    if (std::optional<RunResult> run = load_result(directory)) {
-      const bool is_trial = run->tests.empty() && run->failure.empty();  // of a search; its test is not recorded
-      if (!is_trial) loaded.runs.push_back(std::move(*run));
+    if (std::optional<RunResult> run = load_result(directory)) return add(std::move(*run));
+    if (has_kept_runs(directory)) {
+      for (RunResult& run : load_kept_runs(directory)) add(std::move(run));
       return;
     }
   } catch (const Error& error) {
@@ -176,21 +182,6 @@ bool agree_but_for_seed(const RunResult& a, const RunResult& b) {
   return differences(model_options(a), model_options(b)).empty();
 }
 
-std::vector<Json> starts_of(const fs::path& run) {
-  std::vector<Json> starts;
-  for (const fs::path& directory : {run.parent_path(), run}) {
-    if (!fs::exists(directory / "run.json")) continue;
-    try {
-      const Json all = load_json(directory / "run.json");
-      for (const Json& start : all.is_array() ? all : Json::array())
-        if (start.is_object()) starts.push_back(start);
-    } catch (const Error&) {
-      // a damaged list of starts must not keep the results from being reported
-    }
-  }
-  return starts;
-}
-
 std::string summary_of(const std::vector<Json>& starts) {
   std::set<std::string> dates, versions, machines, commands;
   for (const Json& start : starts) {
@@ -198,7 +189,7 @@ std::string summary_of(const std::vector<Json>& starts) {
     constexpr std::size_t length_of_date = 10;  // without the time
     dates.insert(text("started").substr(0, length_of_date));
     versions.insert(fmt::format("{} ({})", text("version"), text("commit")));
-    const std::string machine = text("machine"), processor = text("processor");  // a reduced record has no machine
+    const std::string machine = text("machine"), processor = text("processor");  // a kept run has no machine
     machines.insert(machine.empty() ? processor : fmt::format("{} ({})", machine, processor));
     if (!text("command").empty()) commands.insert(text("command"));
   }
@@ -214,10 +205,9 @@ std::string summary_of(const std::vector<Json>& starts) {
                      command);
 }
 
-std::string origin_of(const std::vector<fs::path>& runs, const std::string& command) {
-  std::vector<Json> starts;
+std::string origin_of(const std::vector<fs::path>& runs, const std::string& command, std::vector<Json> starts) {
   for (const fs::path& run : runs)
-    for (Json& start : starts_of(run)) starts.push_back(std::move(start));
+    for (Json& start : starts_of(RunResult{.directory = run})) starts.push_back(std::move(start));
   return (starts.empty() ? "" : "Runs made " + summary_of(starts) + "\n") + "Printed " +
          summary_of({start_entry(command)});
 }

@@ -20,8 +20,8 @@ struct LoadedRuns {
 };
 
 /// Reads the runs in the directories: each is the directory of a run, or contains such directories at any depth, as
-/// that of a comparison does. A run that is named twice is read once; the trials of a search are left out. Throws Error
-/// for a directory without a record of a run.
+/// that of a comparison does, or has kept runs (kept_runs.h). A run that is named twice is read once; the trials of a
+/// search are left out. Throws Error for a directory without a record of a run.
 LoadedRuns load_runs(const std::vector<std::filesystem::path>& directories);
 
 /// A short name for tables: the run's row in its comparison; without one, the name of its directory.
@@ -52,18 +52,15 @@ bool agree_but_for_seed(const RunResult& a, const RunResult& b);
 /// The value of a key as text; empty if the object does not have the key, or is none.
 std::string text_at(const Json& object, const std::string& key);
 
-/// The starts of a run: the objects in the run.json of its comparison's directory and of its own. Empty for a damaged
-/// file.
-std::vector<Json> starts_of(const std::filesystem::path& run);
-
 /// "2026-11-23 to 2026-11-24 with fovea 0.1 (1a2b3c) on host (processor): translate --data ...". Of several commands
 /// only the number is given. Empty without starts.
 std::string summary_of(const std::vector<Json>& starts);
 
 /// Two lines with date, version, machine and command: of the making of the runs, as far as it is known, and of this
 /// process, which was started by `command`: "Runs made 2026-11-23 to 2026-11-24 with fovea 0.1 (1a2b3c) on host
-/// (processor), by 3 commands".
-std::string origin_of(const std::vector<std::filesystem::path>& runs, const std::string& command);
+/// (processor), by 3 commands". `starts` are those of runs without a directory.
+std::string origin_of(const std::vector<std::filesystem::path>& runs, const std::string& command,
+                      std::vector<Json> starts = {});
 
 /// Removes the lines of origin_of() from a program's output or from the description in an SVG file: they name machines
 /// and directories.

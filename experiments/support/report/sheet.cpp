@@ -50,8 +50,7 @@ Recipe recipe_of(const Json& json, const std::map<std::string, Recipe>& known,
                           .variables = std::move(all),
                           .minutes = tier.value("minutes", 0.0),
                           .seeds = tier.value("seeds", std::vector<std::uint64_t>{1}),
-                          .search_flags = tier.value("search_flags", ""),
-                          .search_rates = texts_of(tier, "search_rates")};
+                          .search_flags = tier.value("search_flags", "")};
   }
   return recipe;
 }
@@ -85,7 +84,6 @@ Sheet::Row row_of(const Json& json, bool is_cited) {
                  .part = json.value("part", ""),
                  .printed = {},
                  .is_cited = is_cited,
-                 .lead = json.value("lead", 0),
                  .tasks = texts_of(json, "tasks"),
                  .tiers = texts_of(json, "tiers")};
   if (json.contains("paper"))
@@ -100,7 +98,7 @@ Sheet sheet_of(const Json& json) {
   sheet.about = json.value("about", "");
   sheet.item = json.at("item");
   for (const Json& task : json.at("tasks"))
-    sheet.tasks.push_back({task.at("name"), task.value("data", ""), task.at("recipe"), texts_of(task, "like")});
+    sheet.tasks.push_back({task.at("name"), task.value("data", ""), task.at("recipe")});
   for (const Json& column : json.at("columns")) {
     sheet.columns.push_back({.heading = column.at("heading"),
                              .task = column.value("task", sheet.tasks.front().name),
@@ -178,6 +176,18 @@ const Recipe& Sheet::recipe(const Task& of) const {
   auto found = recipes().by_name.find(of.recipe);
   require(found != recipes().by_name.end(), "sheet '{}': there is no recipe '{}' in recipes.json", title, of.recipe);
   return found->second;
+}
+
+bool Sheet::is_trained(const Row& row, const Task& of, const std::string& tier) const {
+  const auto has = [](const std::vector<std::string>& names, const std::string& one) {
+    return names.empty() || std::count(names.begin(), names.end(), one) > 0;
+  };
+  return !row.is_cited && has(row.tasks, of.name) && has(row.tiers, tier) && recipe(of).tiers.contains(tier);
+}
+
+std::string name_of(const Sheet& sheet, const Sheet::Task& task, const Sheet::Row& row, Rates rates) {
+  return fmt::format("{}{}: {}{}", sheet.name, sheet.tasks.size() > 1 ? ", " + task.name : "", row.name,
+                     rates == Rates::searched ? " (searched rate)" : "");
 }
 
 // ---- Flags

@@ -37,10 +37,7 @@ struct Recipe {
     std::map<std::string, std::string> variables;
     double minutes = 0;  ///< estimate for one training on one core
     std::vector<std::uint64_t> seeds{1};
-    /// The search for learning rates: the flags of its shorter trainings, and the rates that are tried beside that of
-    /// `flags`. Without rates there is no search.
-    std::string search_flags;
-    std::vector<std::string> search_rates;
+    std::string search_flags;  ///< of the shorter trainings that searched learning rates; empty: there were none
   };
   std::string program;
   std::map<std::string, Tier> tiers;  ///< "smoke", "mini", "paper"
@@ -50,7 +47,6 @@ struct Sheet {
   /// A data set of the paper. The models are trained once for each task.
   struct Task {
     std::string name, data, recipe;  ///< `data` as the paper calls them: "WMT14 En-De"
-    std::vector<std::string> like;   ///< our runs are of this task if the name of their data contains one of these
   };
   struct Column {
     std::string heading, task, metric;  ///< without a metric the column has the paper's numbers alone
@@ -67,7 +63,6 @@ struct Sheet {
     std::string part;                ///< the attention that $part stands for in metrics: "attention_2"
     std::vector<double> printed;     ///< the paper's numbers, one per printed column; NaN: not given
     bool is_cited = false;           ///< of another paper; never trained
-    int lead = 0;                    ///< ours are the scores of the first sentences of the inputs, this many; 0: no
     std::vector<std::string> tasks;  ///< empty: all
     std::vector<std::string> tiers;  ///< the tiers at which the row is trained; empty: all
   };
@@ -87,7 +82,16 @@ struct Sheet {
   const Row& row(const std::string& name) const;
   const Task& task(const std::string& name) const;
   const Recipe& recipe(const Task& task) const;
+  /// Whether the row is trained for the task at a tier.
+  bool is_trained(const Row& row, const Task& task, const std::string& tier) const;
 };
+
+/// Where the learning rates of runs come from: the flags of a recipe, or for each row a search for the best one.
+enum class Rates { given, searched };
+
+/// The name by which runs belong to a row (--made-for): "nguyen-table-6: Vaswani", of a sheet with several tasks
+/// "nguyen-table-1, En-De: Vaswani"; with a searched learning rate " (searched rate)" follows.
+std::string name_of(const Sheet& sheet, const Sheet::Task& task, const Sheet::Row& row, Rates rates = Rates::given);
 
 /// The names of the files in experiments/sheets, sorted.
 std::vector<std::string> sheet_names();
@@ -118,18 +122,10 @@ struct SheetRuns : std::map<std::pair<std::string, std::string>, SeedRuns> {
   std::map<std::string, std::shared_ptr<const AlikeRuns>> alike = {};
 };
 
-/// Finds the row of every run. A run belongs to a row if its configuration agrees, at one of the tiers, with the one
-/// that the program makes of the row's flags, in every option that the flags of any row name, and in architecture and
-/// units; attentions are compared in a canonical form with all their options, layers and heads. The tier with whose
-/// recipe a run agrees most is tried first. Left out are runs without a row, runs that were tested on other examples
-/// than the first run of the same task, and runs that differ from a row's first run in more than the seed. The runs of
-/// a row are sorted by their seeds.
-SheetRuns match_runs(const Sheet& sheet, const std::vector<const RunResult*>& runs);
-
-/// An attention's specification in a form that is the same for all spellings of one attention in a model of this depth:
-/// sums sorted, defaults and layers=FIRST-LAST that cover every layer left out. Other layers are followed by the depth:
-/// the first of two is not the first of six.
-std::string canonical_attention(const std::string& specification, int layers);
+/// The runs that were made for the sheet's rows (name_of()), sorted by their seeds. Left out are failed runs, runs that
+/// were tested on other examples than the first run of the same task, and runs that differ from a row's first run in
+/// more than the seed. Throws Error for a run that was made for a row of this sheet that does not exist.
+SheetRuns runs_of(const Sheet& sheet, const std::vector<RunResult>& runs, Rates rates);
 
 /// A number of a run by its name: a score or measurement of the first test set ("BLEU", "window"), "dev BLEU", the mean
 /// of several ("mean: ROUGE-1 F1, ROUGE-2 F1"), "parameters", "steps/s" (by processor time), "ms/sentence", "source
@@ -152,7 +148,7 @@ std::string sheet_caption(const Sheet& sheet, const SheetRuns& runs);
 /// one side of 0; otherwise we cannot tell. Claims that must hold at any size are compared number with number.
 enum class Verdict { holds, fails, open, not_measured };
 
-/// A claim with its outcome; `holds` is empty if a number is missing.
+/// A claim with its outcome.
 struct CheckedClaim {
   /// One side of it: our mean of a metric over runs, or a constant. NaN, which equals nothing: not measured.
   struct Side {
@@ -162,8 +158,7 @@ struct CheckedClaim {
     bool operator==(const Side&) const = default;
   };
   Sheet::Claim claim;
-  std::optional<bool> holds = {};  ///< by the numbers alone
-  std::string numbers = {};        ///< "31.2 and 30.41"
+  std::string numbers = {};  ///< "31.2 and 30.41"
   Verdict verdict = Verdict::not_measured;
   std::optional<SeededDifference> difference = {};  ///< left minus right; empty: compared number with number
   std::string why_open = {};                        ///< the reason why it is not judged; empty: it is

@@ -34,7 +34,7 @@ Operand operand_of(const Sheet& sheet, const SheetRuns& runs, const std::string&
   const Sheet::Row& row = sheet.row(text.substr(open + 1, text.size() - open - 2));
   for (const Sheet::Column& column : sheet.columns)
     if (heading == column.heading || heading == column.task + " " + column.heading)
-      return {&row, &column, heading, mean(our_values(sheet, runs, column, row)), printed(sheet, column, row)};
+      return {&row, &column, heading, mean(our_values(runs, column, row)), printed(sheet, column, row)};
   fail("sheet '{}': '{}': there is no column '{}'", sheet.name, text, heading);
 }
 
@@ -107,9 +107,8 @@ std::vector<CheckedClaim> check_claims(const Sheet& sheet, const SheetRuns& runs
     one.right = side_of(runs, right);
     one.in_paper = left.paper - right.paper;
     if (std::isnan(left.value) || std::isnan(right.value)) continue;
-    one.holds = holds(left.value, sign, right.value);
     one.numbers = fmt::format("{:.4g} and {:.4g}", left.value, right.value);
-    one.verdict = *one.holds ? Verdict::holds : Verdict::fails;
+    one.verdict = holds(left.value, sign, right.value) ? Verdict::holds : Verdict::fails;
     if (claim.is_required || sign == "=" || !left.column || left.column != right.column) continue;
     const Sheet::Column& column = *left.column;
     if (is_speed(column)) {
@@ -118,8 +117,8 @@ std::vector<CheckedClaim> check_claims(const Sheet& sheet, const SheetRuns& runs
       continue;
     }
     if (!spreads.contains(&column)) spreads[&column] = spread_of(sheet, runs, column);
-    one.difference = seeded_difference(seeded_score(sheet, runs, column, *left.row),
-                                       seeded_score(sheet, runs, column, *right.row), spreads[&column]);
+    one.difference = seeded_difference(seeded_score(runs, column, *left.row), seeded_score(runs, column, *right.row),
+                                       spreads[&column]);
     one.verdict = verdict_on(*one.difference, sign);
   }
   return checked;

@@ -7,22 +7,19 @@
 
 #include <fmt/core.h>
 
-#include "experiments/support/metrics/lead.h"
 #include "experiments/support/metrics/statistics.h"
 #include "experiments/support/report/comparison_table.h"
+#include "experiments/support/report/run_collection.h"
 #include "experiments/support/text/number.h"
 #include "experiments/support/text/words.h"
 #include "tensor/error.h"
+#include "tensor/support/suggestion.h"
 
 namespace fovea {
 
 namespace {
 
-double mean_of_metrics(const RunResult& run, std::string_view list) {
-  std::vector<double> values;
-  for (std::string_view metric : split_columns(list, ',')) values.push_back(measured(run, trimmed(metric)));
-  return mean(values);
-}
+constexpr std::string_view mean_prefix = "mean:";
 
 double of_training(const RunResult& run, const std::string& metric) {
   if (!run.training) return std::nan("");
@@ -50,16 +47,12 @@ double within(const TestResult& test, const std::string& metric) {
                            : of_layers[of_layers.size() / 2 - 1];
 }
 
-/// A run whose answers are the first sentences of the inputs, on the test examples of another run. A reduced record has
-/// no inputs, and gives none.
-RunResult lead_of(const RunResult& run, int sentences) {
-  RunResult result;
-  if (run.tests.empty() || !run.tests.front().known_key.empty()) return result;
-  TestResult& test = result.tests.emplace_back(
-      TestResult{.examples = run.tests.front().examples, .metrics = run.tests.front().metrics});
-  test.options = run.tests.front().options;
-  for (TestedExample& example : test.examples) example.hypothesis = lead(example.input, sentences);
-  return result;
+/// The numbers of the runs that have one, times the factor.
+std::vector<double> values_of(const SeedRuns& runs, const std::string& metric, double factor) {
+  std::vector<double> values;
+  for (const RunResult* run : runs)
+    if (const double value = measured(*run, metric); !std::isnan(value)) values.push_back(factor * value);
+  return values;
 }
 
 /// The values of runs in a column; with the scores that they are made of, if it is a score.
@@ -83,17 +76,20 @@ const SeedSpread& spread_of(const AlikeRuns& alike, const Sheet::Column& column)
   const auto [found, is_new] = alike.spreads.try_emplace({column.metric, column.factor});
   if (!is_new) return found->second;
   std::vector<SeededScore> rows;
-  for (const SeedRuns& seeds : alike.rows) {
-    std::vector<double> values;
-    for (const RunResult* run : seeds)
-      if (const double value = measured(*run, column.metric); !std::isnan(value))
-        values.push_back(column.factor * value);
-    rows.push_back(seeded_score(std::move(values), seeds, column));
-  }
+  for (const SeedRuns& seeds : alike.rows)
+    rows.push_back(seeded_score(values_of(seeds, column.metric, column.factor), seeds, column));
   return found->second = seed_spread(rows);
 }
 
 }  // namespace
+
+std::vector<std::string> metrics_of(const std::string& metric) {
+  if (!metric.starts_with(mean_prefix)) return {metric};
+  std::vector<std::string> metrics;
+  for (std::string_view one : split_columns(metric, ','))
+    metrics.push_back(trimmed(one.starts_with(mean_prefix) ? one.substr(mean_prefix.size()) : one));
+  return metrics;
+}
 
 const SeedRuns& runs_of(const SheetRuns& all, const std::string& row, const std::string& task) {
   static const SeedRuns none;
@@ -102,8 +98,11 @@ const SeedRuns& runs_of(const SheetRuns& all, const std::string& row, const std:
 }
 
 double measured(const RunResult& run, const std::string& metric) {
-  constexpr std::string_view mean_prefix = "mean:";
-  if (metric.starts_with(mean_prefix)) return mean_of_metrics(run, metric.substr(mean_prefix.size()));
+  if (metric.starts_with(mean_prefix)) {
+    std::vector<double> values;
+    for (const std::string& one : metrics_of(metric)) values.push_back(measured(run, one));
+    return mean(values);
+  }
   if (metric == "parameters") return static_cast<double>(run.parameters);
   if (metric == "steps/s" || metric.starts_with("dev ")) return of_training(run, metric);
   if (run.tests.empty()) return std::nan("");
@@ -135,32 +134,53 @@ std::string metric_of(const Sheet::Column& column, const Sheet::Row& row) {
   return metric;
 }
 
-std::vector<double> our_values(const Sheet& sheet, const SheetRuns& runs, const Sheet::Column& column,
-                               const Sheet::Row& row) {
-  const std::string metric = metric_of(column, row);
-  std::vector<double> values;
-  auto add = [&](const RunResult& run) {
-    const double value = measured(run, metric);
-    if (!std::isnan(value)) values.push_back(column.factor * value);
-  };
-  if (row.lead == 0)
-    for (const RunResult* run : runs_of(runs, row.name, column.task)) add(*run);
-  else if (const SeedRuns& plain = runs_of(runs, sheet.rows.front().name, column.task); !plain.empty())
-    add(lead_of(*plain.front(), row.lead));  // the same for all seeds
-  return values;
+std::vector<double> our_values(const SheetRuns& runs, const Sheet::Column& column, const Sheet::Row& row) {
+  return values_of(runs_of(runs, row.name, column.task), metric_of(column, row), column.factor);
 }
 
-SeededScore seeded_score(const Sheet& sheet, const SheetRuns& runs, const Sheet::Column& column,
-                         const Sheet::Row& row) {
-  return seeded_score(our_values(sheet, runs, column, row), runs_of(runs, row.name, column.task), column);
+SeededScore seeded_score(const SheetRuns& runs, const Sheet::Column& column, const Sheet::Row& row) {
+  return seeded_score(our_values(runs, column, row), runs_of(runs, row.name, column.task), column);
 }
 
 SeedSpread spread_of(const Sheet& sheet, const SheetRuns& runs, const Sheet::Column& column) {
   if (const auto alike = runs.alike.find(column.task); alike != runs.alike.end())
     if (const SeedSpread& spread = spread_of(*alike->second, column); spread.within_rows.degrees > 0) return spread;
   std::vector<SeededScore> rows;
-  for (const Sheet::Row& row : sheet.rows) rows.push_back(seeded_score(sheet, runs, column, row));
+  for (const Sheet::Row& row : sheet.rows) rows.push_back(seeded_score(runs, column, row));
   return seed_spread(rows);
+}
+
+SheetRuns runs_of(const Sheet& sheet, const std::vector<RunResult>& runs, Rates rates) {
+  SheetRuns found;
+  std::map<std::string, std::string> examples;  // by task: those of its first run
+  std::vector<std::string> names;               // of all rows
+  for (const Sheet::Task& task : sheet.tasks)
+    for (const Sheet::Row& row : sheet.rows) {
+      names.push_back(name_of(sheet, task, row));
+      const std::string name = name_of(sheet, task, row, rates);
+      for (const RunResult& run : runs) {
+        if (!run.failure.empty() || std::count(run.made_for.begin(), run.made_for.end(), name) == 0) continue;
+        const std::string key = key_of_examples(run);
+        if (examples.try_emplace(task.name, key).first->second != key) continue;
+        SeedRuns& of_row = found[{row.name, task.name}];
+        const auto is_in_place = [&](const RunResult* one) { return one->seed == run.seed; };
+        if (of_row.empty() ||
+            (agree_but_for_seed(*of_row.front(), run) && std::none_of(of_row.begin(), of_row.end(), is_in_place)))
+          of_row.push_back(&run);
+      }
+    }
+  for (auto& [key, of_row] : found)
+    std::sort(of_row.begin(), of_row.end(), [](auto* a, auto* b) { return a->seed < b->seed; });
+  for (const RunResult& run : runs)
+    for (const std::string& name : run.made_for) {
+      if (!name.starts_with(sheet.name + ":") && !name.starts_with(sheet.name + ",")) continue;
+      const bool is_known = std::any_of(names.begin(), names.end(), [&](const std::string& row) {
+        return name == row || name.starts_with(row + " (");  // a searched rate, or a trial of the search
+      });
+      require(is_known, "{}: was made for '{}', which is no row of the sheet{}", run.directory.string(), name,
+              did_you_mean(name, names));
+    }
+  return found;
 }
 
 std::string interval_text(const SeededDifference& difference, int decimals) {

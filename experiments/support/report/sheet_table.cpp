@@ -38,7 +38,7 @@ std::string data_of(const SheetRuns& runs, const std::string& task) {
 
 bool has_ours(const Sheet& sheet, const SheetRuns& runs, const Sheet::Column& column) {
   return std::any_of(sheet.rows.begin(), sheet.rows.end(),
-                     [&](const Sheet::Row& row) { return !our_values(sheet, runs, column, row).empty(); });
+                     [&](const Sheet::Row& row) { return !our_values(runs, column, row).empty(); });
 }
 
 /// Whether the column has tests against the first row: the first score of each task that its runs have.
@@ -76,7 +76,7 @@ class PrintedColumn {
   bool append(std::vector<Cell>& cells, const Sheet::Row& row) const {
     const double of_paper = printed(*sheet_, *column_, row);
     if (column_->is_printed) cells.push_back(Cell::number(of_paper, column_->decimals));
-    const std::vector<double> values = our_values(*sheet_, *runs_, *column_, row);
+    const std::vector<double> values = our_values(*runs_, *column_, row);
     const bool is_constant = column_->metric == "parameters";  // the same for every seed
     if (has_ours_)
       cells.push_back(is_constant ? Cell::number(mean(values), column_->decimals)
@@ -95,8 +95,8 @@ class PrintedColumn {
       return;
     }
     cells.push_back(Cell::number(p_of(first, of_row, first.front()->tests.front().set, column_->metric), 3));
-    const SeededDifference difference = seeded_difference(seeded_score(*sheet_, *runs_, *column_, row),
-                                                          seeded_score(*sheet_, *runs_, *column_, plain), *spread_);
+    const SeededDifference difference =
+        seeded_difference(seeded_score(*runs_, *column_, row), seeded_score(*runs_, *column_, plain), *spread_);
     cells.emplace_back(interval_text(difference, column_->decimals));
   }
 
@@ -121,7 +121,7 @@ Table sheet_table(const Sheet& sheet, const SheetRuns& runs) {
   for (const Sheet::Row& row : sheet.rows) {
     if (row.is_cited && !cites) table.rule();
     cites = row.is_cited;
-    std::vector<Cell> cells{row.is_cited && row.lead == 0 ? row.name + " (cited)" : row.name};
+    std::vector<Cell> cells{row.is_cited ? row.name + " (cited)" : row.name};
     bool has_numbers = row.is_cited;
     for (const PrintedColumn& column : columns) has_numbers = column.append(cells, row) || has_numbers;
     if (has_numbers) table.row(std::move(cells));
@@ -175,7 +175,7 @@ std::string sheet_caption(const Sheet& sheet, const SheetRuns& runs) {
 std::string untrained(const Sheet& sheet, const SheetRuns& runs, const std::string& tier) {
   const std::string& plain = sheet.rows.front().name;
   for (const Sheet::Column& column : sheet.columns) {
-    const double value = mean(our_values(sheet, runs, column, sheet.rows.front()));
+    const double value = mean(our_values(runs, column, sheet.rows.front()));
     const bool is_of_task =
         std::any_of(runs.begin(), runs.end(), [&](const auto& row) { return row.first.second == column.task; });
     const auto least = column.trained.find(tier);

@@ -2,9 +2,7 @@
 
 #include <algorithm>
 
-#include <fmt/core.h>
-
-#include "experiments/support/text/words.h"
+#include "experiments/support/report/sheet.h"
 #include "tensor/error.h"
 #include "tensor/support/suggestion.h"
 
@@ -12,54 +10,40 @@ namespace fovea {
 
 namespace fs = std::filesystem;
 
-fs::path records_directory() { return FOVEA_RECORDS; }
-
-std::vector<Item> load_items() {
+std::vector<Item> load_items(const std::string& tier) {
   const fs::path path = fs::path(sheets_directory()) / "items.json";
   const Json json = load_json(path);
+  using Texts = std::vector<std::string>;
   std::vector<Item> items;
   reading_json(path.string(), [&] {
     for (const Json& each : json) {
-      Item item{.id = each.at("id"),
-                .title = each.at("title"),
-                .shows = each.value("shows", ""),
-                .sheets = {},
-                .commands = {}};
-      for (const std::string& sheet : each.value("sheets", std::vector<std::string>()))
-        item.sheets.push_back(load_sheet(sheet));
-      const Json commands = each.value("commands", Json::array());
-      for (const Json& command : commands)
-        item.commands.push_back({command.at("run"), command.value("shows", std::vector<std::string>()),
-                                 command.value("tiers", std::vector<std::string>()), command.value("keep", false)});
-      items.push_back(std::move(item));
+      Item& item = items.emplace_back(Item{each.at("id"), each.at("title"), each.value("shows", ""), {}, {}});
+      item.sheets = each.value("sheets", Texts());
+      for (const Json& command : each.value("commands", std::vector<Json>())) {
+        const Texts tiers = command.value("tiers", Texts());
+        if (tiers.empty() || std::count(tiers.begin(), tiers.end(), tier) > 0)
+          item.commands.push_back({command.at("run"), command.value("shows", Texts()), command.value("keep", false)});
+      }
     }
   });
   return items;
 }
 
-std::vector<ItemCommand> Item::commands_at(const std::string& tier) const {
-  std::vector<ItemCommand> chosen;
-  for (const ItemCommand& command : commands)
-    if (command.tiers.empty() || std::count(command.tiers.begin(), command.tiers.end(), tier) > 0)
-      chosen.push_back(command);
-  return chosen;
-}
-
-std::vector<Item> chosen_items(const std::vector<std::string>& ids) {
-  const std::vector<Item> all = load_items();
+std::vector<Item> chosen_items(const std::vector<Item>& all, const std::vector<std::string>& ids) {
+  if (ids.empty()) return all;
   std::vector<std::string> known;
   for (const Item& item : all) known.push_back(item.id);
-  for (const std::string& id : ids)
-    require(std::any_of(known.begin(), known.end(), [&](const std::string& one) { return one.starts_with(id); }),
-            "there is no item '{}'{}; `reproduce --list` prints them", id, did_you_mean(id, known));
-  std::vector<Item> chosen;
-  for (const Item& item : all) {
-    const bool is_exact = std::count(ids.begin(), ids.end(), item.id) > 0;
-    const bool begins = std::any_of(ids.begin(), ids.end(), [&](const std::string& id) {
-      return item.id.starts_with(id) && std::count(known.begin(), known.end(), id) == 0;
-    });
-    if (ids.empty() || is_exact || begins) chosen.push_back(item);
+  std::vector<bool> is_chosen(all.size());
+  for (const std::string& id : ids) {
+    const bool is_whole = std::count(known.begin(), known.end(), id) > 0;  // "N-T1" is not "N-T11"
+    bool is_found = false;
+    for (std::size_t k = 0; k < all.size(); ++k)
+      if (is_whole ? known[k] == id : known[k].starts_with(id)) is_chosen[k] = is_found = true;
+    require(is_found, "there is no item '{}'{}; `reproduce --list` prints them", id, did_you_mean(id, known));
   }
+  std::vector<Item> chosen;
+  for (std::size_t k = 0; k < all.size(); ++k)
+    if (is_chosen[k]) chosen.push_back(all[k]);
   return chosen;
 }
 

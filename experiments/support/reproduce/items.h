@@ -4,8 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "experiments/support/report/sheet.h"
-
 namespace fovea {
 
 /// A command of an item. {SHEET/ROW} stands for the directory of that row's first run, {out} for the item's directory,
@@ -13,27 +11,20 @@ namespace fovea {
 struct ItemCommand {
   std::string text;
   std::vector<std::string> shows;  ///< the output must contain each of these texts
-  std::vector<std::string> tiers;  ///< the tiers at which the command is run; empty: all
-  bool is_kept = false;            ///< its output has no text of the data, and is kept with reduced records
+  bool is_kept = false;            ///< its output has no text of the data, and is kept with the runs
 };
 
 struct Item {
   std::string id, title;
   std::string shows;  ///< what the item must show, for readers
-  std::vector<Sheet> sheets;
-  std::vector<ItemCommand> commands;
-
-  /// The commands that are run at a tier.
-  std::vector<ItemCommand> commands_at(const std::string& tier) const;
+  std::vector<std::string> sheets;
+  std::vector<ItemCommand> commands;  ///< those of one tier
 };
 
-/// The directory of the reduced records that belong to the project: experiments/records.
-std::filesystem::path records_directory();
-
-/// All items, in the order of the papers.
-std::vector<Item> load_items();
+/// All items, in the order of the papers, with the commands that are run at a tier.
+std::vector<Item> load_items(const std::string& tier);
 /// The items with these ids or beginnings of ids ("N-T1", "Y"); all without any. Throws Error for an unknown id.
-std::vector<Item> chosen_items(const std::vector<std::string>& ids);
+std::vector<Item> chosen_items(const std::vector<Item>& all, const std::vector<std::string>& ids);
 
 /// The words of a command line; quotes and braces keep spaces together.
 std::vector<std::string> words_of_command(const std::string& command);

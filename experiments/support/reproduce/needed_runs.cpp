@@ -7,7 +7,8 @@
 #include <fmt/core.h>
 
 #include "experiments/support/data/split_mix.h"
-#include "experiments/support/text/words.h"
+#include "experiments/support/report/sheet_numbers.h"
+#include "experiments/support/training/kept_runs.h"
 #include "tensor/error.h"
 
 namespace fovea {
@@ -26,312 +27,250 @@ std::vector<std::string> references_of(const std::string& text) {
   return references;
 }
 
-}  // namespace
-
-bool NeededRuns::is_trained(const Sheet& sheet, const Sheet::Row& row, const Sheet::Task& task) const {
-  auto has = [](const std::vector<std::string>& names, const std::string& name) {
-    return names.empty() || std::count(names.begin(), names.end(), name) > 0;
-  };
-  return !row.is_cited && has(row.tasks, task.name) && has(row.tiers, tier_) &&
-         sheet.recipe(task).tiers.contains(tier_);
-}
-
-namespace {
-
-/// "nguyen-table-1, En-De, Vaswani"
-std::string label_of(const Sheet& sheet, const Sheet::Row& row, const Sheet::Task& task) {
-  return fmt::format("{}, {}{}", sheet.name, sheet.tasks.size() > 1 ? task.name + ", " : "", row.name);
-}
-
-/// The row whose training decides the parameters of this row's model.
-const Sheet::Row& trained_row(const Sheet& sheet, const Sheet::Row& row) {
-  const std::string& of = row.model.empty() ? row.initial : row.model;
-  return of.empty() ? row : trained_row(sheet, sheet.row(of));
-}
-
-}  // namespace
-
 /// The name is made from everything that decides the run's result.
-std::string NeededRuns::name_of(const RunJob& job) {
+std::string name_of(const RunJob& job) {
   FlagValues sorted = job.flags;
   std::sort(sorted.begin(), sorted.end());
   const bool is_test = job.kind == RunJob::Kind::test;
-  const std::string identity = fmt::format("{} {} {}", job.needs, !is_test, flags_text(sorted));
-  return fmt::format("{}-{:016x}", job.program, stable_hash(identity));
+  return fmt::format("{}-{:016x}", job.program,
+                     stable_hash(fmt::format("{} {} {}", job.needs, !is_test, flags_text(sorted))));
 }
 
-RunJob NeededRuns::job_of(const Sheet& sheet, const Sheet::Row& row, const Sheet::Task& task, std::uint64_t seed,
-                          Rates rates) {
-  const Recipe& recipe = sheet.recipe(task);
-  const Recipe::Tier& tier = recipe.tiers.at(tier_);
-  RunJob job{.program = recipe.program,
-             .flags = {},
-             .label = label_of(sheet, row, task),
-             .needs = "",
-             .minutes = tier.minutes,
-             .machine = tier.machine};
-  if (!row.model.empty()) {
-    constexpr double part_of_training = 0.2;
-    job.kind = RunJob::Kind::test;
-    job.minutes *= part_of_training;
-    job.needs = name_of(job_of(sheet, sheet.row(row.model), task, seed, rates));
-    job.flags = flag_values(row.flags, tier.variables);
-    std::erase_if(job.flags, [](const auto& flag) { return flag.first == "updates"; });
-    return job;
-  }
-  job.flags = row_flags(sheet, row, task, tier_);
-  job.flags.emplace_back("seed", std::to_string(seed));
-  if (!row.initial.empty()) {
-    constexpr double part_of_training = 0.1;
-    job.kind = RunJob::Kind::continuation;
-    job.minutes *= part_of_training;
-    job.needs = name_of(job_of(sheet, sheet.row(row.initial), task, seed, rates));
-  } else if (rates == Rates::searched) {
-    const std::string rate = search(sheet, row, task).value().chosen;
-    if (!rate.empty()) job.flags.emplace_back("rate", rate);
-  }
-  return job;
+void replace(std::string& text, const std::string& placeholder, const std::string& by) {
+  if (const std::size_t at = text.find(placeholder); at != std::string::npos) text.replace(at, placeholder.size(), by);
 }
-
-std::vector<std::string> NeededRuns::rates_of(const Sheet& sheet, const Sheet::Row& row,
-                                              const Sheet::Task& task) const {
-  if (!is_trained(sheet, row, task)) return {};
-  std::vector<std::string> rates = sheet.recipe(task).tiers.at(tier_).search_rates;
-  if (!rates.empty()) rates.insert(rates.begin(), "");
-  return rates;
-}
-
-RunJob NeededRuns::trial_of(const Sheet& sheet, const Sheet::Row& row, const Sheet::Task& task,
-                            const std::string& rate) const {
-  const Recipe::Tier& tier = sheet.recipe(task).tiers.at(tier_);
-  constexpr double part_of_training = 0.35;
-  RunJob job{.program = sheet.recipe(task).program,
-             .flags = {},
-             .label = fmt::format("{}, trial with {}", label_of(sheet, row, task),
-                                  rate.empty() ? "the recipe's rate" : "rate " + rate),
-             .needs = "",
-             .minutes = tier.minutes * part_of_training,
-             .machine = tier.machine,
-             .is_trial = true};
-  job.flags = flag_values(flags_text(row_flags(sheet, row, task, tier_)) + " " + tier.search_flags, tier.variables);
-  job.flags.emplace_back("seed", std::to_string(tier.seeds.front()));
-  if (!rate.empty()) job.flags.emplace_back("rate", rate);
-  return job;
-}
-
-std::optional<NeededRuns::Search> NeededRuns::search(const Sheet& sheet, const Sheet::Row& row,
-                                                     const Sheet::Task& task) {
-  Search search;
-  double best = std::nan("");
-  for (const std::string& rate : rates_of(sheet, row, task)) {
-    const RunResult* run = result(name_of(trial_of(sheet, row, task, rate)));
-    if (!run) return {};
-    const double score = run->training && run->failure.empty() ? run->training->best_score : std::nan("");
-    if (run->training) search.score = run->training->score_name;
-    search.scores.emplace_back(rate, score);
-    if (std::isnan(score)) continue;
-    if (!std::isnan(best) && (run->training->higher_is_better ? score <= best : score >= best)) continue;
-    best = score;
-    search.chosen = rate;
-  }
-  if (search.scores.empty()) return {};
-  return search;
-}
-
-void NeededRuns::append(std::vector<std::string>& names, const Sheet& sheet, const Sheet::Row& row,
-                        const Sheet::Task& task, std::uint64_t seed, Rates rates) {
-  if (const std::string& needed = row.model.empty() ? row.initial : row.model; !needed.empty())
-    append(names, sheet, sheet.row(needed), task, seed, rates);
-  append(names, job_of(sheet, row, task, seed, rates));
-}
-
-void NeededRuns::append(std::vector<std::string>& names, RunJob job) {
-  const std::string name = name_of(job);
-  jobs_.try_emplace(name, std::move(job));
-  if (std::count(names.begin(), names.end(), name) == 0) names.push_back(name);
-}
-
-std::vector<std::string> NeededRuns::add(const Item& item) {
-  std::vector<std::string> names;
-  for (const Sheet& sheet : item.sheets)
-    for (const Sheet::Task& task : sheet.tasks)
-      for (const Sheet::Row& row : sheet.rows)
-        if (is_trained(sheet, row, task))
-          for (std::uint64_t seed : sheet.recipe(task).tiers.at(tier_).seeds)
-            append(names, sheet, row, task, seed, Rates::given);
-  for (const ItemCommand& command : item.commands_at(tier_))
-    for (const std::string& reference : references_of(command.text))
-      if (const std::optional<FirstRun> run = first_run(reference))
-        append(names, run->sheet, run->sheet.row(run->row), run->sheet.tasks.front(), run->seed, Rates::given);
-  return names;
-}
-
-std::vector<std::string> NeededRuns::add_search(const Item& item) {
-  std::vector<std::string> names;
-  for (const Sheet& sheet : item.sheets)
-    for (const Sheet::Task& task : sheet.tasks)
-      for (const Sheet::Row& row : sheet.rows) {
-        if (!is_trained(sheet, row, task)) continue;
-        const Sheet::Row& trained = trained_row(sheet, row);
-        for (const std::string& rate : rates_of(sheet, trained, task))
-          append(names, trial_of(sheet, trained, task, rate));
-        const Recipe::Tier& tier = sheet.recipe(task).tiers.at(tier_);
-        if (search(sheet, trained, task))
-          for (std::uint64_t seed : tier.seeds) append(names, sheet, row, task, seed, Rates::searched);
-        else if (!tier.search_rates.empty())
-          unsearched_[name_of(trial_of(sheet, trained, task, "")) + row.name] = {tier.seeds.size(), tier.minutes};
-      }
-  return names;
-}
-
-std::pair<std::int64_t, double> NeededRuns::most_after_search() const {
-  std::pair<std::int64_t, double> most;
-  for (const auto& [row, cost] : unsearched_)
-    most.first += static_cast<std::int64_t>(cost.first), most.second += static_cast<double>(cost.first) * cost.second;
-  return most;
-}
-
-bool NeededRuns::is_searched(const Sheet& sheet) {
-  for (const Sheet::Task& task : sheet.tasks)
-    for (const Sheet::Row& row : sheet.rows) {
-      if (!is_trained(sheet, row, task)) continue;
-      if (!search(sheet, trained_row(sheet, row), task)) return false;
-      for (std::uint64_t seed : sheet.recipe(task).tiers.at(tier_).seeds)
-        if (!is_finished(name_of(job_of(sheet, row, task, seed, Rates::searched)))) return false;
-    }
-  return true;
-}
-
-std::vector<std::string> NeededRuns::models_of(const ItemCommand& command) {
-  std::vector<std::string> names;
-  for (const std::string& reference : references_of(command.text))
-    if (const std::optional<FirstRun> run = first_run(reference)) names.push_back(run->name);
-  return names;
-}
-
-std::optional<NeededRuns::FirstRun> NeededRuns::first_run(const std::string& reference) {
-  const std::size_t slash = reference.find('/');
-  if (slash == std::string::npos) return {};
-  FirstRun run{.sheet = load_sheet(reference.substr(0, slash)), .row = reference.substr(slash + 1)};
-  const Sheet::Task& task = run.sheet.tasks.front();
-  run.seed = run.sheet.recipe(task).tiers.at(tier_).seeds.front();
-  run.name = name_of(job_of(run.sheet, run.sheet.row(run.row), task, run.seed, Rates::given));
-  return run;
-}
-
-namespace {
-
-constexpr std::string_view data_placeholder = "{data}";
 
 }  // namespace
 
-bool NeededRuns::needs_data() const {
-  return std::any_of(jobs_.begin(), jobs_.end(), [&](const auto& entry) {
-    const auto& [name, job] = entry;
-    return !is_finished(name) && std::any_of(job.flags.begin(), job.flags.end(), [](const auto& flag) {
-      return flag.second.find(data_placeholder) != std::string::npos;
-    });
-  });
+NeededRuns::NeededRuns(std::string tier, Places places)
+    : tier_(std::move(tier)), places_(std::move(places)), all_kept_(load_kept_runs(places_.kept)) {
+  for (const RunResult& run : all_kept_) kept_[run.name] = &run;
+  for (const std::string& name : sheet_names()) {
+    const Sheet& sheet = sheets_[name] = load_sheet(name);
+    for (const Sheet::Task& task : sheet.tasks)
+      for (const Sheet::Row& row : sheet.rows) {
+        if (!sheet.is_trained(row, task, tier_)) continue;
+        TableRow& one = rows_.emplace_back(TableRow{&sheet, &task, &row});
+        for (const std::uint64_t seed : one.recipe(tier_).seeds) {
+          RunJob job = job_of(one, seed);
+          one.runs.push_back(name_of(job));
+          jobs_.try_emplace(one.runs.back(), std::move(job))
+              .first->second.made_for.push_back(fovea::name_of(sheet, task, row));
+        }
+      }
+  }
+}
+
+RunJob NeededRuns::job_of(const TableRow& of, std::uint64_t seed) const {
+  const Recipe::Tier& tier = of.recipe(tier_);
+  const std::string& program = of.sheet->recipe(*of.task).program;
+  RunJob job{.program = program, .flags = {}, .minutes = tier.minutes, .machine = tier.machine};
+  const auto name_of_row = [&](const std::string& row) {
+    return name_of(job_of({of.sheet, of.task, &of.sheet->row(row)}, seed));
+  };
+  if (!of.row->model.empty()) {
+    constexpr double part_of_training = 0.2;
+    job.kind = RunJob::Kind::test;
+    job.minutes *= part_of_training;
+    job.needs = name_of_row(of.row->model);
+    job.flags = flag_values(of.row->flags, tier.variables);
+    std::erase_if(job.flags, [](const auto& flag) { return flag.first == "updates"; });
+    return job;
+  }
+  job.flags = row_flags(*of.sheet, *of.row, *of.task, tier_);
+  job.flags.emplace_back("seed", std::to_string(seed));
+  if (!of.row->initial.empty()) {
+    constexpr double part_of_training = 0.1;
+    job.kind = RunJob::Kind::continuation;
+    job.minutes *= part_of_training;
+    job.needs = name_of_row(of.row->initial);
+  }
+  return job;
+}
+
+const Sheet& NeededRuns::sheet(const std::string& name) const {
+  const auto found = sheets_.find(name);
+  require(found != sheets_.end(), "there is no sheet '{}'", name);
+  return found->second;
+}
+
+void NeededRuns::append(std::vector<std::string>& names, const std::string& run) const {
+  const std::string& needs = jobs_.at(run).needs;
+  if (!needs.empty()) append(names, needs);
+  if (std::count(names.begin(), names.end(), run) == 0) names.push_back(run);
+}
+
+std::vector<std::string> NeededRuns::runs_of(const Item& item) const {
+  std::vector<std::string> names;
+  for (const std::string& sheet : item.sheets)
+    for (const TableRow& row : rows_)
+      if (row.sheet->name == sheet)
+        for (const std::string& run : row.runs) append(names, run);
+  for (const ItemCommand& command : item.commands)
+    for (const std::string& run : models_of(command)) append(names, run);
+  return names;
+}
+
+std::vector<std::string> NeededRuns::models_of(const ItemCommand& command) const {
+  std::vector<std::string> names;
+  for (const std::string& reference : references_of(command.text))
+    if (const std::string run = first_run(reference); !run.empty()) names.push_back(run);
+  return names;
+}
+
+std::string NeededRuns::first_run(const std::string& reference) const {
+  const std::size_t slash = reference.find('/');
+  if (slash == std::string::npos) return "";
+  const Sheet& of = sheet(reference.substr(0, slash));
+  const Sheet::Row& wanted = of.row(reference.substr(slash + 1));
+  for (const TableRow& row : rows_)
+    if (row.row == &wanted) return row.runs.front();
+  fail("{{{}}}: the row is not trained at the tier '{}'", reference, tier_);
 }
 
 std::vector<std::string> NeededRuns::arguments(const std::string& name) const {
   const RunJob& job = jobs_.at(name);
-  const fs::path here = directory(name);
-  if (job.kind != RunJob::Kind::test && fs::exists(here / "config.json"))
-    return {"--resume=" + here.string(), "--threads=1"};
   std::vector<std::string> arguments = arguments_of(job.flags);
+  for (std::string& argument : arguments) replace(argument, "{data}", places_.data.string());
   if (job.kind == RunJob::Kind::test)
     arguments.insert(arguments.begin(), {"--model=" + directory(job.needs).string(), "--evaluate=test"});
+  else
+    arguments.emplace_back("--only=1/1");  // begins the run, or continues it
   if (job.kind == RunJob::Kind::continuation) arguments.push_back("--init=" + directory(job.needs).string());
-  for (std::string& argument : arguments)
-    if (const std::size_t at = argument.find(data_placeholder); at != std::string::npos)
-      argument.replace(at, data_placeholder.size(), places_.data.string());
-  arguments.push_back("--out=" + here.string());
-  arguments.emplace_back("--threads=1");
+  std::string rows;
+  for (const std::string& row : job.made_for) rows += (rows.empty() ? "" : "; ") + row;
+  arguments.insert(arguments.end(), {"--made-for=" + rows, "--out=" + directory(name).string(), "--threads=1"});
   return arguments;
 }
 
-std::vector<std::string> NeededRuns::arguments(const ItemCommand& command, const fs::path& item_directory) {
+std::vector<std::string> NeededRuns::arguments(const ItemCommand& command, const fs::path& item_directory) const {
   std::vector<std::string> words = words_of_command(substituted(command.text, variables_of(tier_)));
   for (std::string& word : words)
     for (const std::string& reference : references_of(word)) {
-      const std::optional<FirstRun> run = first_run(reference);
-      const fs::path path = run                   ? directory(run->name)
+      const std::string run = first_run(reference);
+      const fs::path path = !run.empty()          ? directory(run)
                             : reference == "out"  ? item_directory
                             : reference == "data" ? places_.data
                                                   : fs::path();
-      if (path.empty()) continue;  // braces of the program's own
-      const std::string placeholder = "{" + reference + "}";
-      word.replace(word.find(placeholder), placeholder.size(), path.string());
+      if (!path.empty()) replace(word, "{" + reference + "}", path.string());  // others are the program's own
     }
   return words;
 }
 
 const RunResult* NeededRuns::result(const std::string& name) {
-  if (!results_.contains(name))
-    if (std::optional<RunResult> result = load_result(record(name))) results_[name] = std::move(*result);
-  const auto found = results_.find(name);
-  return found == results_.end() ? nullptr : &found->second;
+  if (is_made(name) && !made_.contains(name)) made_[name] = load_result(directory(name)).value();
+  if (const auto made = made_.find(name); made != made_.end()) return &made->second;
+  const auto kept = kept_.find(name);
+  return kept == kept_.end() ? nullptr : kept->second;
 }
 
-SeedRuns NeededRuns::finished(const Sheet& sheet, const Sheet::Row& row, const Sheet::Task& task, Rates rates) {
+SeedRuns NeededRuns::finished(const TableRow& row) {
   SeedRuns runs;
-  for (std::uint64_t seed : sheet.recipe(task).tiers.at(tier_).seeds)
-    if (const RunResult* run = result(name_of(job_of(sheet, row, task, seed, rates))); run && run->failure.empty())
+  for (const std::string& name : row.runs)
+    if (const RunResult* run = result(name); run && run->failure.empty()) {
       runs.push_back(run);
+      read_[name] = run;
+    }
   return runs;
 }
 
 SheetRuns NeededRuns::finished(const Sheet& sheet, Rates rates) {
-  SheetRuns runs;
-  for (const Sheet::Task& task : sheet.tasks) {
-    if (!sheet.recipe(task).tiers.contains(tier_)) continue;
-    for (const Sheet::Row& row : sheet.rows) {
-      if (!is_trained(sheet, row, task)) continue;
-      if (rates == Rates::searched && !search(sheet, trained_row(sheet, row), task)) continue;
-      if (SeedRuns of_row = finished(sheet, row, task, rates); !of_row.empty())
-        runs[{row.name, task.name}] = std::move(of_row);
+  if (alike_.empty()) {
+    std::map<std::string, AlikeRuns> alike;
+    std::set<std::string> known;
+    for (const TableRow& row : rows_) {
+      AlikeRuns& of_recipe = alike[row.recipe(tier_).flags];
+      const bool is_new = row.row->model.empty() && known.insert(row.runs.front()).second;
+      if (SeedRuns runs = is_new ? finished(row) : SeedRuns(); !runs.empty()) of_recipe.rows.push_back(std::move(runs));
     }
-    runs.alike[task.name] = alike(sheet.recipe(task).tiers.at(tier_).flags);
+    for (auto& [flags, of_recipe] : alike) alike_[flags] = std::make_shared<AlikeRuns>(std::move(of_recipe));
   }
+  SheetRuns runs;
+  for (const TableRow& row : rows_) {
+    if (row.sheet->name != sheet.name) continue;
+    runs.alike[row.task->name] = alike_.at(row.recipe(tier_).flags);
+    if (rates == Rates::searched) continue;
+    if (SeedRuns of_row = finished(row); !of_row.empty()) runs[{row.row->name, row.task->name}] = std::move(of_row);
+  }
+  if (rates == Rates::searched && !search_tables(sheet).empty())
+    for (auto& [key, of_row] : fovea::runs_of(sheet, all_kept_, rates)) {
+      for (const RunResult* run : of_row) read_[run->name] = run;
+      runs[key] = of_row;
+    }
   return runs;
 }
 
-std::shared_ptr<const AlikeRuns> NeededRuns::alike(const std::string& flags) {
-  if (const auto found = alike_.find(flags); found != alike_.end()) return found->second;
-  const auto all = std::make_shared<AlikeRuns>();
-  std::set<const RunResult*> known;
-  for (const std::string& name : sheet_names()) {
-    const Sheet sheet = load_sheet(name);
-    for (const Sheet::Task& task : sheet.tasks)
-      for (const Sheet::Row& row : sheet.rows) {
-        if (!is_trained(sheet, row, task) || !row.model.empty()) continue;
-        if (sheet.recipe(task).tiers.at(tier_).flags != flags) continue;
-        SeedRuns runs = finished(sheet, row, task, Rates::given);
-        if (!runs.empty() && known.insert(runs.front()).second) all->rows.push_back(std::move(runs));
+std::vector<Finding::NamedTable> NeededRuns::search_tables(const Sheet& sheet) {
+  std::vector<Finding::NamedTable> tables;
+  for (const Sheet::Task& task : sheet.tasks) {
+    std::optional<Table> table;
+    std::string flags, score;
+    for (const TableRow& row : rows_) {
+      if (row.sheet->name != sheet.name || row.task->name != task.name) continue;
+      flags = row.recipe(tier_).search_flags;
+      const std::string prefix = fovea::name_of(*row.sheet, *row.task, *row.row) + " (trial: ";
+      std::vector<std::string> headings{"model"};
+      std::vector<double> scores;
+      double best = std::nan("");
+      for (const RunResult& run : all_kept_)
+        for (const std::string& name : run.made_for) {
+          if (flags.empty() || !name.starts_with(prefix)) continue;
+          read_[run.name] = &run;
+          headings.push_back(name.substr(prefix.size(), name.size() - prefix.size() - 1));
+          scores.push_back(run.training && run.failure.empty() ? run.training->best_score : std::nan(""));
+          if (run.training && score.empty()) score = run.training->score_name;
+          const double sign = run.training && !run.training->higher_is_better ? -1 : 1;
+          if (!(sign * scores.back() <= sign * best) && !std::isnan(scores.back())) best = scores.back();
+        }
+      if (scores.empty()) continue;
+      if (!table) table = Table(headings);
+      std::vector<Cell> cells{row.row->name};
+      bool is_marked = false;  // the first of equal ones is chosen
+      for (const double value : scores) {
+        const bool is_best = !is_marked && value == best;
+        cells.push_back(std::isnan(value) ? Cell("failed") : Cell::number(value, 2).strong(is_best));
+        is_marked = is_marked || is_best;
       }
+      table->row(cells);
+    }
+    if (table)
+      tables.push_back(
+          {.name = sheet.title + ": search for learning rates" + (sheet.tasks.size() > 1 ? ", " + task.name : ""),
+           .table = *table,
+           .caption = fmt::format("The best {} on the development set of short trainings with one seed and the flags "
+                                  "{}. The best of each row is bold, and its rate is chosen; the given one if all "
+                                  "failed.",
+                                  score.empty() ? "score" : score, flags)});
   }
-  return alike_[flags] = all;
+  return tables;
 }
 
 std::pair<std::size_t, std::size_t> NeededRuns::complete_rows(const Sheet& sheet) {
   std::size_t complete = 0, rows = 0;
-  const SheetRuns runs = finished(sheet);
-  for (const Sheet::Task& task : sheet.tasks)
-    for (const Sheet::Row& row : sheet.rows) {
-      if (!is_trained(sheet, row, task)) continue;
-      ++rows;
-      const auto found = runs.find({row.name, task.name});
-      const std::size_t wanted = sheet.recipe(task).tiers.at(tier_).seeds.size();
-      complete += found != runs.end() && found->second.size() == wanted;
-    }
+  for (const TableRow& row : rows_) {
+    if (row.sheet->name != sheet.name) continue;
+    ++rows;
+    complete += finished(row).size() == row.runs.size();
+  }
   return {complete, rows};
 }
 
 std::vector<const RunResult*> NeededRuns::read_runs() const {
   std::vector<const RunResult*> runs;
-  for (const auto& [name, result] : results_) runs.push_back(&result);
+  for (const auto& [name, run] : read_) runs.push_back(run);
   return runs;
+}
+
+std::vector<std::string> NeededRuns::shown_scores(const std::string& run) const {
+  std::set<std::string> recipes, metrics;
+  for (const TableRow& row : rows_)
+    if (std::count(row.runs.begin(), row.runs.end(), run) > 0) recipes.insert(row.recipe(tier_).flags);
+  for (const TableRow& row : rows_)
+    if (recipes.contains(row.recipe(tier_).flags))
+      for (const Sheet::Column& column : row.sheet->columns)
+        if (column.task == row.task->name)
+          for (const std::string& metric : metrics_of(column.metric)) metrics.insert(metric);
+  return {metrics.begin(), metrics.end()};
 }
 
 }  // namespace fovea

@@ -99,8 +99,13 @@ std::vector<ComparedRow> without_lost_trials(const std::vector<ComparedRow>& tri
 }  // namespace
 
 void ExperimentFlags::add_to(Cli& cli) {
-  cli.comparable(false);
   cli.group("Comparison");
+  cli.option(
+         "--made-for", made_for,
+         "rows of the papers' tables that the run is made for, separated by ';', as in \"nguyen-table-6: Vaswani\": "
+         "`report --sheet` puts it there")
+      .rare();
+  cli.comparable(false);
   comparison.add_to(cli);
   cli.option("--seeds", seeds, "runs of each row, with the seeds --seed, --seed + 1, ...").range(1, 1000);
   cli.option("--search", search,
@@ -380,7 +385,7 @@ void ExperimentBase::write_table(const std::vector<RunResult>& results, const st
   page_of(report).write(directory_->report());
   const std::filesystem::path best = best_of(rows).best().directory;
   fmt::print("\n");
-  if (best != directory_->path() && have_one_dev_score(rows)) fmt::print("best model: {}\n", best.string());
+  if (best != directory_->path() && have_best(rows)) fmt::print("best model: {}\n", best.string());
   fmt::print("report: {}\nrun directory: {}\n", directory_->report().string(), directory_->path().string());
 }
 

@@ -30,7 +30,7 @@ namespace fovea {
 struct ExperimentFlags {
   Comparison comparison{"--attention"};
   std::int64_t seeds = 1;
-  std::string search;
+  std::string search, made_for;
   int jobs = 1;
   std::optional<std::string> only;  ///< "3/15"; empty: all runs
   RunDirectory::Options directory;

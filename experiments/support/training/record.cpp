@@ -14,8 +14,9 @@
 
 #include "experiments/support/data/split_mix.h"
 #include "experiments/support/program/run_directory.h"
+#include "experiments/support/program/run_log.h"
 #include "experiments/support/text/number.h"
-#include "experiments/support/training/reduced_record.h"
+#include "experiments/support/text/words.h"
 #include "experiments/version.h"
 #include "tensor/error.h"
 #include "tensor/kernels.h"
@@ -28,7 +29,6 @@ namespace fs = std::filesystem;
 namespace {
 
 std::string examples_file(const std::string& set) { return "examples." + file_name_for(set) + ".jsonl"; }
-std::string statistics_file(const std::string& set) { return "statistics." + file_name_for(set) + ".jsonl.gz"; }
 
 /// The CRC-32 of the content of result.json without this checksum itself.
 std::string checksum_of(Json result) {
@@ -37,40 +37,51 @@ std::string checksum_of(Json result) {
   return fmt::format("{:08x}", ::crc32_z(0, reinterpret_cast<const Bytef*>(text.data()), text.size()));
 }
 
+/// JSON has no NaN and no infinity; they are saved as null.
+void read(const Json& json, double& value) { value = json.is_null() ? std::nan("") : json.get<double>(); }
+template <class Value>
+void read(const Json& json, Value& value) {
+  json.get_to(value);
+}
+
+double number_of(const Json& json) {
+  double value = 0;
+  read(json, value);
+  return value;
+}
+
+/// Calls field(key, member, value that is not written) for each member of an example.
+template <class Example, class Field>
+void for_fields(Example& example, const Field& field) {
+  const std::string empty;
+  field("input", example.input, empty);
+  field("reference", example.reference, std::string(1, '\0'));  // is always written
+  field("more_references", example.more_references, std::vector<std::string>());
+  field("hypothesis", example.hypothesis, empty);
+  field("negative_log_likelihood", example.likelihood.negative_log, 0.0);
+  field("tokens", example.likelihood.tokens, std::int64_t{0});
+  field("words", example.likelihood.words, std::int64_t{0});
+  field("characters", example.likelihood.characters, std::int64_t{0});
+  field("group", example.group, -1);
+}
+
 Json to_json(const TestedExample& example) {
   Json json;
-  if (!example.input.empty()) json["input"] = example.input;
-  json["reference"] = example.reference;
-  if (!example.more_references.empty()) json["more_references"] = example.more_references;
-  if (!example.hypothesis.empty()) json["hypothesis"] = example.hypothesis;
-  const Likelihood& likelihood = example.likelihood;
-  if (likelihood.tokens > 0) {
-    json["negative_log_likelihood"] = likelihood.negative_log;
-    json["tokens"] = likelihood.tokens;
-  }
-  if (likelihood.words > 0) json.update({{"words", likelihood.words}, {"characters", likelihood.characters}});
-  if (example.group >= 0) json["group"] = example.group;
+  for_fields(example, [&](const char* key, const auto& value, const auto& absent) {
+    if (value != absent) json[key] = value;
+  });
   if (!example.probabilities.empty()) json["probabilities"] = example.probabilities;
   return json;
 }
 
-/// JSON has no NaN and no infinity; they are saved as null.
-double number_of(const Json& json) { return json.is_null() ? std::nan("") : json.get<double>(); }
-
 TestedExample example_of(const Json& json) {
-  std::vector<double> probabilities;
-  for (const Json& probability : json.value("probabilities", Json::array()))
-    probabilities.push_back(number_of(probability));
-  return {.input = json.value("input", ""),
-          .reference = json.at("reference"),
-          .hypothesis = json.value("hypothesis", ""),
-          .more_references = json.value("more_references", std::vector<std::string>()),
-          .likelihood = {.negative_log = number_of(json.value("negative_log_likelihood", Json(0.0))),
-                         .tokens = json.value("tokens", std::int64_t{0}),
-                         .words = json.value("words", std::int64_t{0}),
-                         .characters = json.value("characters", std::int64_t{0})},
-          .group = json.value("group", -1),
-          .probabilities = std::move(probabilities)};
+  TestedExample example;
+  json.at("reference");
+  for_fields(example, [&](const char* key, auto& value, const auto&) {
+    if (json.contains(key)) read(json[key], value);
+  });
+  for (const Json& one : json.value("probabilities", Json::array())) example.probabilities.push_back(number_of(one));
+  return example;
 }
 
 void save_examples(const fs::path& path, const std::vector<TestedExample>& examples) {
@@ -88,30 +99,31 @@ std::vector<TestedExample> load_examples(const fs::path& path) {
   return examples;
 }
 
+/// Calls field(key, member) for each member of a training's result.
+template <class Training, class Field>
+void for_members(Training& training, const Field& field) {
+  field("updates", training.updates);
+  field("best_update", training.best_update);
+  field("selected_by", training.score_name);
+  field("higher_is_better", training.higher_is_better);
+  field("best_score", training.best_score);
+  field("update_seconds", training.seconds);
+  field("update_cpu_seconds", training.update_cpu_seconds);
+  field("wall_seconds", training.wall_seconds);
+  field("cpu_seconds", training.cpu_seconds);
+}
+
 Json to_json(const TrainingResult& training) {
-  return {{"updates", training.updates},
-          {"best_update", training.best_update},
-          {"selected_by", training.score_name},
-          {"higher_is_better", training.higher_is_better},
-          {"best_score", training.best_score},
-          {"update_seconds", training.seconds},
-          {"update_cpu_seconds", training.update_cpu_seconds},
-          {"steps_per_second", training.steps_per_second()},
-          {"wall_seconds", training.wall_seconds},
-          {"cpu_seconds", training.cpu_seconds},
-          {"threads", omp_get_max_threads()}};
+  Json json;
+  for_members(training, [&](const char* key, const auto& value) { json[key] = value; });
+  json.update({{"steps_per_second", training.steps_per_second()}, {"threads", omp_get_max_threads()}});
+  return json;
 }
 
 TrainingResult training_of(const Json& json) {
-  return {.updates = json.at("updates"),
-          .best_update = json.at("best_update"),
-          .score_name = json.at("selected_by"),
-          .best_score = json.at("best_score"),
-          .higher_is_better = json.at("higher_is_better"),
-          .seconds = json.at("update_seconds"),
-          .update_cpu_seconds = number_of(json.value("update_cpu_seconds", Json())),  // null: by an older version
-          .wall_seconds = json.at("wall_seconds"),
-          .cpu_seconds = json.at("cpu_seconds")};
+  TrainingResult training;
+  for_members(training, [&](const char* key, auto& value) { read(json.at(key), value); });
+  return training;
 }
 
 /// The JSON of one test set, without its examples.
@@ -130,13 +142,9 @@ Json to_json(const TestResult& test) {
   return json;
 }
 
-TestResult test_of(const std::string& set, const Json& json, const fs::path& directory) {
+TestResult test_of(const std::string& set, const Json& json) {
   TestResult test{.set = set, .metrics = json.at("metrics")};
   test.options.tokenization = tokenization_of(json.at("tokenize").get<std::string>());
-  if (fs::exists(directory / statistics_file(set)))
-    load_statistics(test, directory / statistics_file(set));
-  else
-    test.examples = load_examples(directory / examples_file(set));
   for (const Json& one : json.value("measurements", Json::array()))
     test.measurements.push_back({one.at("name"), number_of(one.at("value")), one.at("decimals")});
   auto number = [&](const char* key) {
@@ -225,27 +233,33 @@ Json to_json(const RunResult& result) {
   return json;
 }
 
-void save_result(const RunResult& result, RecordForm form) {
+RunResult result_of(const Json& json, const std::function<void(TestResult&)>& read_examples) {
+  RunResult result{.row = json.at("row"),
+                   .trial = json.value("trial", ""),
+                   .seed = json.at("seed"),
+                   .number = json.value("number", std::size_t{0}),
+                   .parameters = json.at("parameters"),
+                   .failure = json.value("failure", "")};
+  if (json.contains("training")) result.training = training_of(json.at("training"));
+  for (const auto& [set, test] : json.at("tests").items()) read_examples(result.tests.emplace_back(test_of(set, test)));
+  return result;
+}
+
+void save_result(const RunResult& result) {
   Json json = to_json(result);
   json["checksums"] = Json::object();
-  auto add_checksum = [&](const std::string& name) {
-    if (fs::exists(result.directory / name)) json["checksums"][name] = file_checksum(result.directory / name);
-  };
+  std::vector<std::string> files;
   for (const TestResult& test : result.tests) {
-    const bool is_reduced = form == RecordForm::reduced;
-    const std::string name = is_reduced ? statistics_file(test.set) : examples_file(test.set);
-    if (is_reduced)
-      save_statistics(test, result.directory / name);
-    else
-      save_examples(result.directory / name, test.examples);
-    add_checksum(name);
+    files.push_back(examples_file(test.set));
+    save_examples(result.directory / files.back(), test.examples);
   }
-  for (const char* name : {"log.jsonl", "pictures.json"}) add_checksum(name);
+  files.insert(files.end(), {"log.jsonl", "pictures.json"});
   std::set<std::string> beside;
-  if (form == RecordForm::full)
-    for (const auto& entry : fs::directory_iterator(result.directory))
-      if (const std::string name = entry.path().filename(); is_beside_record(name)) beside.insert(name);
-  for (const std::string& name : beside) add_checksum(name);
+  for (const auto& entry : fs::directory_iterator(result.directory))
+    if (const std::string name = entry.path().filename(); is_beside_record(name)) beside.insert(name);
+  files.insert(files.end(), beside.begin(), beside.end());
+  for (const std::string& name : files)
+    if (fs::exists(result.directory / name)) json["checksums"][name] = file_checksum(result.directory / name);
   json["configuration"] = result.configuration;
   json["goal"] = result.goal;
   json["checksums"]["result.json"] = checksum_of(json);
@@ -259,21 +273,38 @@ std::optional<RunResult> load_result(const fs::path& directory, bool with_model)
   RunResult result;
   reading_json(path.string(), [&] {
     require_undamaged(directory, json.at("checksums"), with_model);
-    result = {.row = json.at("row"),
-              .trial = json.value("trial", ""),
-              .seed = json.at("seed"),
-              .number = json.value("number", std::size_t{0}),
-              .directory = directory,
-              .parameters = json.at("parameters"),
-              .configuration = json.at("configuration"),
-              .goal = json.value("goal", Json()),
-              .failure = json.value("failure", "")};
-    if (json.contains("training")) result.training = training_of(json.at("training"));
-    for (const auto& [set, test] : json.at("tests").items()) result.tests.push_back(test_of(set, test, directory));
+    result =
+        result_of(json, [&](TestResult& test) { test.examples = load_examples(directory / examples_file(test.set)); });
+    result.directory = directory;
+    result.configuration = json.at("configuration");
+    result.goal = json.value("goal", Json());
+    if (result.configuration.is_object())
+      for (const std::string_view name : split_columns(result.configuration.value("made-for", ""), ';'))
+        if (!trimmed(name).empty()) result.made_for.push_back(trimmed(name));
     const std::string sum = json.at("checksums").at("result.json"), now = checksum_of(json);
     require(now == sum, "{}: damaged: its checksum is {}, it has {}", path.string(), now, sum);
   });
   return result;
+}
+
+std::vector<Json> starts_of(const RunResult& run) {
+  std::vector<Json> starts = run.starts;
+  for (const fs::path& directory : {run.directory.parent_path(), run.directory}) {
+    if (!fs::exists(directory / "run.json")) continue;
+    try {
+      const Json all = load_json(directory / "run.json");
+      for (const Json& start : all.is_array() ? all : Json::array())
+        if (start.is_object()) starts.push_back(start);
+    } catch (const Error&) {
+      // a damaged list of starts must not keep the results from being reported
+    }
+  }
+  return starts;
+}
+
+std::vector<Json> log_of(const RunResult& run) {
+  const fs::path file = run.directory / "log.jsonl";
+  return run.log.empty() && fs::exists(file) ? read_log(file) : run.log;
 }
 
 Json start_entry(const std::string& command, Device device) {

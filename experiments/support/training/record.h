@@ -7,10 +7,11 @@
 ///   examples.SET.jsonl      a line for each example of the test set SET, with the model's answer
 ///   result.json             scores and other results, and the checksums of the files that they come from
 ///
-/// reduced_record.h describes records without texts, which are read alike.
+/// kept_runs.h describes records without texts, many in a file.
 #pragma once
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -63,7 +64,7 @@ struct TestResult {
   std::string key() const;
 
   mutable std::shared_ptr<const std::vector<TextScore>> known_scores = {};  ///< those of the first call
-  std::string known_key = {};  ///< of a reduced record, whose examples have no texts; empty: the key of the texts
+  std::string known_key = {};  ///< of a kept run, whose examples have no texts; empty: the key of the texts
 };
 
 /// The result of a training.
@@ -96,6 +97,11 @@ struct RunResult {
   Json goal = {};                               ///< the options that decide when the run is finished
   std::string failure = {};                     ///< the message of a training that diverged; empty: none
   std::vector<TestResult> tests = {};           ///< empty after a failure
+  /// The rows of sheets that the run was made for, by their names (name_of() in report/sheet.h).
+  std::vector<std::string> made_for = {};
+  // of a kept run, which has no files:
+  std::string name = {};                    ///< the name that `reproduce` gives to it
+  std::vector<Json> starts = {}, log = {};  ///< as in run.json and log.jsonl
 };
 
 /// Scores of the examples by the names of metrics: those of text_metrics(), and from the likelihoods "perplexity" (per
@@ -103,19 +109,23 @@ struct RunResult {
 std::vector<TextScore> scores_of(const std::vector<TestedExample>& examples, const std::vector<std::string>& metrics,
                                  const TextMetricOptions& options);
 
-enum class RecordForm { full, reduced };
-
-/// Writes examples.SET.jsonl of every test set (of a reduced record statistics.SET.jsonl.gz), then result.json, into
-/// the run's directory.
-void save_result(const RunResult& result, RecordForm form = RecordForm::full);
+/// Writes examples.SET.jsonl of every test set, then result.json, into the run's directory.
+void save_result(const RunResult& result);
 
 /// Reads the result that save_result() wrote; empty if there is no result.json. Throws Error, with the file, for a file
 /// with a wrong checksum and for one that save_result() did not write. The model, a large file, is looked at
 /// `with_model` only; it and the texts for `score` may also have been deleted.
 std::optional<RunResult> load_result(const std::filesystem::path& directory, bool with_model = false);
 
-/// The result without single examples.
+/// The result without single examples, and the result from such an object; read_examples(test) reads those of a test.
 Json to_json(const RunResult& result);
+RunResult result_of(const Json& json, const std::function<void(TestResult&)>& read_examples);
+
+/// The starts of a run: the objects in the run.json of its comparison's directory and of its own. Empty for a damaged
+/// file.
+std::vector<Json> starts_of(const RunResult& run);
+/// The lines of a run's log.
+std::vector<Json> log_of(const RunResult& run);
 
 /// The CRC-32 of a file, in hexadecimal.
 std::string file_checksum(const std::filesystem::path& path);
