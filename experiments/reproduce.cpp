@@ -8,7 +8,6 @@
 
 #include "experiments/support/program/program.h"
 #include "experiments/support/program/run_directory.h"
-#include "experiments/support/report/program_options.h"
 #include "experiments/support/report/run_collection.h"
 #include "experiments/support/reproduce/pages.h"
 #include "experiments/support/text/words.h"
@@ -30,8 +29,8 @@ struct Options {
   void add_to(Cli& cli) {
     cli.option("items", items, "items to reproduce, such as N-T1, or Y for all that begin with Y; default: all");
     cli.option("--tier", tier,
-               "smoke: minutes on 2 cores; mini: hours; paper: prints the commands, sizes and machines of the papers' "
-               "own settings")
+               "smoke: minutes on 2 cores; mini: hours; paper: prints the commands and machines of the papers' own "
+               "settings")
         .one_of({"smoke", "mini", "paper"});
     cli.option("--jobs", jobs, "programs that run at a time, each on one thread; 0: one per core").range(0, 1024);
     cli.option("--list", list, "print the items with their state and the time that they still take, and exit");
@@ -94,20 +93,8 @@ void print_list(const NeededRuns& needed, const std::vector<PlannedItem>& items)
              table.text(), items.size(), missing.size(), minutes_of(needed, missing));
 }
 
-/// The number of parameters of the model that a job trains.
-std::string parameters_of(const RunJob& job) {
-  const bool is_sequence = job.program == "translate" || job.program == "summarize" || job.program == "language_model";
-  if (!is_sequence || job.kind != RunJob::Kind::training) return "as in the training";
-  SequenceOptions options = sequence_defaults(job.program);
-  std::vector<std::string> arguments = arguments_of(job.flags);
-  const bool has_vocabulary =
-      std::any_of(job.flags.begin(), job.flags.end(), [](const auto& flag) { return flag.first == "vocabulary-size"; });
-  if (!has_vocabulary) arguments.emplace_back("--vocabulary-size=30522");  // BERT's word pieces
-  parse(options, job.program, arguments);
-  return std::to_string(options.model_of_sizes()->parameter_count());
-}
-
-/// Prints what the papers' own settings would take, without running anything.
+/// Prints what the papers' own settings would take, without running anything. With --parameters a command prints the
+/// size of its model alone.
 void print_commands(const NeededRuns& needed, const std::vector<PlannedItem>& items) {
   std::set<std::string> printed;
   for (const PlannedItem& item : items) {
@@ -121,8 +108,7 @@ void print_commands(const NeededRuns& needed, const std::vector<PlannedItem>& it
       std::vector<std::string> words = needed.arguments(name);
       std::erase_if(words, [](const std::string& word) { return word == "--threads=1" || word == "--only=1/1"; });
       words.insert(words.begin(), job.program);
-      fmt::print("# {}: parameters: {}; {}\n{}\n", job.made_for.front(), parameters_of(job), job.machine,
-                 command_line(words));
+      fmt::print("# {}: {}\n{}\n", job.made_for.front(), job.machine, command_line(words));
     }
     for (const Step& step : item.steps) fmt::print("{}\n", command_line(step.words));
   }
@@ -167,11 +153,11 @@ void reproduce(NeededRuns& needed, const std::vector<PlannedItem>& items, int jo
   std::vector<std::vector<std::string>> problems;
   for (const PlannedItem& item : items) problems.push_back(problems_of(needed, item));
   Finding report = report_on(needed, items, problems);
-  report.origin = origin_of(report.runs, command, report.starts);
+  report.origin = origin_of(report.runs, command);
   for (Format format : {Format::html, Format::markdown})
     write_file_atomically(out / (format == Format::html ? "report.html" : "report.md"), contents_of(report, format));
-  report.sections.clear();
-  fmt::print("{}report: {}\n", contents_of(report, Format::text), (out / "report.html").string());
+  const Finding states{.title = "", .notes = {report.notes.front()}, .tables = {report.tables.front()}};
+  fmt::print("{}report: {}\n", contents_of(states, Format::text), (out / "report.html").string());
   const auto open = std::count_if(problems.begin(), problems.end(), [](const auto& one) { return !one.empty(); });
   require(open == 0, "{} of {} items are not done; {} says why", open, items.size(), (out / "report.md").string());
 }

@@ -26,13 +26,6 @@ double dev_score(const RunResult& run) {
   return run.training ? (run.training->higher_is_better ? 1 : -1) * run.training->best_score : 0;
 }
 
-/// A column with the mean over each row's runs. value() is NaN for a run without it.
-struct Column {
-  std::string heading;
-  int decimals;
-  std::function<double(const RunResult&)> value;
-};
-
 /// The first finished run, whose scores determine the columns.
 const RunResult& example_of(const std::vector<ComparedRow>& rows) {
   for (const ComparedRow& row : rows)
@@ -46,64 +39,6 @@ const ComparedRow& compared_with(const std::vector<ComparedRow>& rows, std::size
   return *std::find_if(rows.begin(), rows.end(), [](const ComparedRow& row) { return !row.finished().empty(); });
 }
 
-/// The heading of a score: "BLEU", or "news BLEU" if there are several test sets.
-std::string heading_of(const RunResult& example, std::size_t set, const std::string& name) {
-  return example.tests.size() > 1 ? example.tests[set].set + " " + name : name;
-}
-
-/// Adds the column unless there is one with its heading.
-void add(std::vector<Column>& columns, Column column) {
-  if (std::none_of(columns.begin(), columns.end(), [&](const Column& one) { return one.heading == column.heading; }))
-    columns.push_back(std::move(column));
-}
-
-/// Calls visitor(set, test) for each test set of each finished run, set by set.
-template <class Visitor>
-void for_tests(const std::vector<ComparedRow>& rows, std::size_t sets, const Visitor& visitor) {
-  for (std::size_t set = 0; set < sets; ++set)
-    for (const ComparedRow& row : rows)
-      for (const RunResult* run : row.finished()) visitor(set, run->tests.at(set));
-}
-
-/// Every score of any run's test sets, in order of appearance.
-std::vector<Column> score_columns(const std::vector<ComparedRow>& rows, const RunResult& example) {
-  std::vector<Column> columns;
-  for_tests(rows, example.tests.size(), [&](std::size_t set, const TestResult& test) {
-    for (const TextScore& score : test.scores())
-      add(columns, {heading_of(example, set, score.name), score.decimals,
-                    [of_set = example.tests[set].set, name = score.name](const RunResult& other) {
-                      const TextScore* found = score_of(other, of_set, name);
-                      return found ? found->metric.value() : std::nan("");
-                    }});
-  });
-  return columns;
-}
-
-/// Every measurement of any run's test sets, in order of appearance.
-std::vector<Column> measurement_columns(const std::vector<ComparedRow>& rows, const RunResult& example) {
-  std::vector<Column> columns;
-  for_tests(rows, example.tests.size(), [&](std::size_t set, const TestResult& test) {
-    for (const Measurement& one : test.measurements)
-      add(columns, {heading_of(example, set, one.name), one.decimals, [set, name = one.name](const RunResult& other) {
-                      return measured_value(other.tests.at(set), name);
-                    }});
-  });
-  return columns;
-}
-
-double sentences_per_second(const RunResult& run) {
-  const TestResult& test = run.tests.front();
-  if (!test.decoding) return std::nan("");
-  return static_cast<double>(test.examples.size()) / test.decoding->wall;
-}
-
-/// The values of the row's finished runs.
-std::vector<double> values_of(const ComparedRow& row, const std::function<double(const RunResult&)>& value) {
-  std::vector<double> values;
-  for (const RunResult* run : row.finished()) values.push_back(value(*run));
-  return values;
-}
-
 /// Updates per second of the clock; NaN for a run without training.
 double steps_per_second(const RunResult& run) { return run.training ? run.training->steps_per_second() : std::nan(""); }
 
@@ -113,9 +48,53 @@ double speed_of(const RunResult& run) {
   return is_on_gpu || !run.training ? steps_per_second(run) : run.training->steps_per_cpu_second();
 }
 
-/// The mean over the row's finished runs.
-double mean_of(const ComparedRow& row, const std::function<double(const RunResult&)>& value) {
-  return mean(values_of(row, value));
+double sentences_per_second(const RunResult& run) {
+  const TestResult& test = run.tests.front();
+  return test.decoding ? static_cast<double>(test.examples.size()) / test.decoding->wall : std::nan("");
+}
+
+using Value = std::function<double(const RunResult&)>;
+
+/// The values of the row's finished runs.
+std::vector<double> values_of(const ComparedRow& row, const Value& value) {
+  std::vector<double> values;
+  for (const RunResult* run : row.finished()) values.push_back(value(*run));
+  return values;
+}
+
+struct Column {
+  std::string heading;
+  std::function<Cell(const ComparedRow&)> cell;
+};
+
+/// A column with the means and deviations over each row's runs.
+Column mean_column(const std::string& heading, int decimals, const Value& value) {
+  return {heading, [=](const ComparedRow& row) { return Cell::mean_of(values_of(row, value), decimals); }};
+}
+
+/// The same without deviations.
+Column plain_column(const std::string& heading, int decimals, const Value& value) {
+  return {heading, [=](const ComparedRow& row) { return Cell::number(mean(values_of(row, value)), decimals); }};
+}
+
+/// A column for each thing that things_of(test) names for any run, set by set and in order of appearance; headings have
+/// the name of the set if there are several. value_of(run, number of the set, name) is NaN for a run without it.
+template <class Things, class ValueOf>
+void add_columns(std::vector<Column>& columns, const std::vector<ComparedRow>& rows, const Things& things_of,
+                 const ValueOf& value_of) {
+  const std::vector<TestResult>& tests = example_of(rows).tests;
+  for (std::size_t set = 0; set < tests.size(); ++set)
+    for (const ComparedRow& row : rows)
+      for (const RunResult* run : row.finished())
+        for (const auto& one : things_of(run->tests.at(set))) {
+          const std::string heading = tests.size() > 1 ? tests[set].set + " " + one.name : one.name;
+          if (std::any_of(columns.begin(), columns.end(), [&](const Column& old) { return old.heading == heading; }))
+            continue;
+          columns.push_back(
+              mean_column(heading, one.decimals, [set, name = one.name, value_of](const RunResult& other) {
+                return value_of(other, other.tests.at(set), name);
+              }));
+        }
 }
 
 }  // namespace
@@ -195,8 +174,8 @@ double p_of(const std::vector<const RunResult*>& baseline, const std::vector<con
 }
 
 Table comparison_table(const std::vector<ComparedRow>& rows, std::size_t baseline) {
-  const RunResult& example = example_of(rows);
-  auto any = [&](auto holds) {
+  const ComparedRow& first = compared_with(rows, baseline);
+  const auto any = [&](auto holds) {
     return std::any_of(rows.begin(), rows.end(), [&](const ComparedRow& row) {
       const Runs finished = row.finished();
       return std::any_of(finished.begin(), finished.end(), [&](const RunResult* run) { return holds(*run); });
@@ -204,35 +183,39 @@ Table comparison_table(const std::vector<ComparedRow>& rows, std::size_t baselin
   };
   const bool compares = rows.size() > 1, trains = any([](const RunResult&run) { return run.training.has_value(); });
   const bool decodes = any([](const RunResult& run) { return run.tests.front().decoding.has_value(); });
-  const std::vector<Column> scores = score_columns(rows, example), others = measurement_columns(rows, example);
-  std::vector<std::string> headings{"model"};
-  for (const Column& column : scores) headings.push_back(column.heading);
-  if (compares) headings.emplace_back("p");
-  for (const Column& column : others) headings.push_back(column.heading);
-  headings.emplace_back("parameters");
-  if (trains) headings.emplace_back("steps/s");
-  if (trains && compares) headings.emplace_back("relative");
-  if (decodes) headings.emplace_back("sentences/s");
+  std::vector<Column> columns{{"model", [](const ComparedRow& row) { return Cell(row.full_title()); }}};
+  add_columns(
+      columns, rows, [](const TestResult& test) -> const auto& { return test.scores(); },
+      [](const RunResult& run, const TestResult& test, const std::string& name) {
+        const TextScore* score = score_of(run, test.set, name);
+        return score ? score->metric.value() : std::nan("");
+      });
+  if (compares)
+    columns.push_back({"p", [&, tests = &example_of(rows).tests](const ComparedRow& row) {
+                         if (&row == &first || tests->empty()) return Cell();
+                         const TestResult& test = tests->front();
+                         return Cell::number(
+                             p_of(first.finished(), row.finished(), test.set, test.scores().front().name), 3);
+                       }});
+  add_columns(
+      columns, rows, [](const TestResult& test) -> const auto& { return test.measurements; },
+      [](const RunResult&, const TestResult& test, const std::string& name) { return measured_value(test, name); });
+  columns.push_back({"parameters", [](const ComparedRow& row) {
+                       const Runs finished = row.finished();
+                       return finished.empty() ? Cell() : Cell(finished.front()->parameters);
+                     }});
+  if (trains) columns.push_back(plain_column("steps/s", 2, steps_per_second));
+  if (trains && compares) {
+    const double of_first = mean(values_of(first, speed_of));
+    columns.push_back(plain_column("relative", 2, [=](const RunResult& run) { return speed_of(run) / of_first; }));
+  }
+  if (decodes) columns.push_back(plain_column("sentences/s", 1, sentences_per_second));
+  std::vector<std::string> headings;
+  for (const Column& column : columns) headings.push_back(column.heading);
   Table table(headings);
-  const ComparedRow& first = compared_with(rows, baseline);
   for (const ComparedRow& row : rows) {
-    std::vector<Cell> cells{row.full_title()};
-    auto add = [&](const Column& column) {
-      cells.push_back(Cell::mean_of(values_of(row, column.value), column.decimals));
-    };
-    std::for_each(scores.begin(), scores.end(), add);
-    const bool is_tested = &row != &first && !example.tests.empty();
-    if (compares)
-      cells.push_back(is_tested ? Cell::number(p_of(first.finished(), row.finished(), example.tests.front().set,
-                                                    example.tests.front().scores().front().name),
-                                               3)
-                                : Cell());
-    std::for_each(others.begin(), others.end(), add);
-    const Runs finished = row.finished();
-    cells.push_back(finished.empty() ? Cell() : Cell(finished.front()->parameters));
-    if (trains) cells.push_back(Cell::number(mean_of(row, steps_per_second), 2));
-    if (trains && compares) cells.push_back(Cell::number(mean_of(row, speed_of) / mean_of(first, speed_of), 2));
-    if (decodes) cells.push_back(Cell::number(mean_of(row, sentences_per_second), 1));
+    std::vector<Cell> cells;
+    for (const Column& column : columns) cells.push_back(column.cell(row));
     table.row(std::move(cells));
   }
   return table;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <optional>
 #include <set>
@@ -158,25 +159,25 @@ std::string own_words(const NeededRuns& needed, const std::string& name) {
   return needed.tier() == "mini" ? text_beside_sheets(name) : "";
 }
 
-/// A section with the texts and figures of the item's commands, those that may be kept with records; empty if there are
-/// none. Links to figures are relative to the directory `from`.
-std::optional<Finding> outputs_of(const NeededRuns& needed, const PlannedItem& item, const fs::path& from) {
-  Finding section{.title = item.id, .subtitle = item.title};
-  if (!item.shows.empty()) section.notes.push_back("Expected: " + item.shows);
-  PlannedItem kept = item;
-  std::erase_if(kept.steps, [&](const Step& step) { return !step.command.is_kept || !output_of(needed, item, step); });
-  add_outputs(section, needed, kept, from);
-  if (section.outputs.empty()) return {};
-  return section;
-}
+/// Whose outputs of commands a page shows: those of all commands, or of those that may be kept.
+enum class Shown { all, kept };
 
-/// Such a section for each item whose name begins with the letter.
-std::vector<Finding> outputs_of(const NeededRuns& needed, const std::vector<PlannedItem>& items, char letter,
-                                const fs::path& from) {
+/// A section with the texts and figures of each item that has any and `is_chosen`. Links to figures are relative to the
+/// directory `from`.
+std::vector<Finding> outputs_of(const NeededRuns& needed, const std::vector<PlannedItem>& items, Shown shown,
+                                const fs::path& from, const std::function<bool(const Item&)>& is_chosen) {
   std::vector<Finding> found;
-  for (const PlannedItem& item : items)
-    if (item.id.front() == letter)
-      if (std::optional<Finding> outputs = outputs_of(needed, item, from)) found.push_back(std::move(*outputs));
+  for (const PlannedItem& item : items) {
+    if (!is_chosen(item)) continue;
+    Finding section{.title = item.id, .subtitle = item.title};
+    if (!item.shows.empty()) section.notes.push_back("Expected: " + item.shows);
+    PlannedItem with_outputs = item;
+    if (shown == Shown::kept)
+      std::erase_if(with_outputs.steps,
+                    [&](const Step& step) { return !step.command.is_kept || !output_of(needed, item, step); });
+    add_outputs(section, needed, with_outputs, from);
+    if (!section.outputs.empty()) found.push_back(std::move(section));
+  }
   return found;
 }
 
@@ -261,11 +262,12 @@ void add_main_statements(Finding& page, const Rows& rows) {
   page.tables.push_back({"", table});
 }
 
-Finding page_on(NeededRuns& needed, const std::vector<PlannedItem>& items, const fs::path& from) {
+Finding page_on(NeededRuns& needed, const std::vector<PlannedItem>& items, Shown shown, const fs::path& from) {
   Finding page{.title = page_title, .subtitle = "tier " + needed.tier(), .notes = {own_words(needed, "summary")}};
   Rows main;
   Table verdicts({"paper", "hold", "do not hold", "cannot tell", "not measured"});
   std::vector<Finding> sections;
+  std::set<char> letters;  // of the papers with a section
   const std::vector<Paper> papers = papers_of(needed, items);
   for (const Paper& paper : papers) {
     const Statements all = statements_of(needed, paper);
@@ -277,15 +279,18 @@ Finding page_on(NeededRuns& needed, const std::vector<PlannedItem>& items, const
                     count(all, Verdict::not_measured)});
     for (std::vector<Cell>& row : main_statements(paper, all)) main.push_back(std::move(row));
     Finding section = section_on(needed, paper, all);
-    if (paper.letter != of_all_papers) section.sections = outputs_of(needed, items, paper.letter, from);
+    if (paper.letter != of_all_papers && letters.insert(paper.letter).second)
+      section.sections =
+          outputs_of(needed, items, shown, from, [&](const Item& item) { return item.id.front() == paper.letter; });
     if (!section.tables.empty() || !section.sections.empty()) sections.push_back(std::move(section));
   }
   add_main_statements(page, main);
   page.sections = {
       {.title = "How to read this page", .notes = {text_beside_sheets("reading")}, .tables = {{"", verdicts}}}};
   std::move(sections.begin(), sections.end(), std::back_inserter(page.sections));
-  if (std::vector<Finding> outputs = outputs_of(needed, items, of_all_papers, from); !outputs.empty())
-    page.sections.push_back({.title = "Methods of several papers", .sections = std::move(outputs)});
+  std::vector<Finding> others =
+      outputs_of(needed, items, shown, from, [&](const Item& item) { return !letters.contains(item.id.front()); });
+  if (!others.empty()) page.sections.push_back({.title = "Methods of several papers", .sections = std::move(others)});
   page.sections.push_back(making_section(needed, papers));
   return page;
 }
@@ -341,49 +346,26 @@ std::vector<std::string> problems_of(NeededRuns& needed, const PlannedItem& item
 
 Finding report_on(NeededRuns& needed, const std::vector<PlannedItem>& items,
                   const std::vector<std::vector<std::string>>& problems) {
-  Finding report{.title = "Tables and figures of the papers", .subtitle = "tier " + needed.tier()};
-  Table summary({"item", "", "state"});
+  Table states({"item", "", "state"});
   std::size_t done = 0;
   for (std::size_t k = 0; k < items.size(); ++k) {
-    const PlannedItem& item = items[k];
     done += problems[k].empty();
-    summary.row({item.id, item.title, problems[k].empty() ? "done" : problems[k].front()});
-    Finding section{.title = item.id, .subtitle = item.title};
-    section.notes.push_back(problems[k].empty() ? "State: done." : "State: not done.");
-    for (const std::string& problem : problems[k]) section.notes.push_back("Problem: " + problem + ".");
-    if (!item.shows.empty()) section.notes.push_back("Must show: " + item.shows);
-    for (const std::string& name : item.sheets) {
-      const Sheet& sheet = needed.sheet(name);
-      for (const Rates rates : {Rates::given, Rates::searched}) {
-        const SheetRuns runs = needed.finished(sheet, rates);
-        if (rates == Rates::searched && runs.empty()) continue;
-        for (Finding::NamedTable& table : tables_of(sheet, runs)) {
-          if (rates == Rates::searched) table.name += of_searched_rates;
-          section.tables.push_back(std::move(table));
-        }
-      }
-      for (Finding::NamedTable& table : needed.search_tables(sheet)) section.tables.push_back(std::move(table));
-    }
-    add_outputs(section, needed, item, needed.places().out);
-    for (const Step& step : item.steps)
-      if (!step.has_inputs && !output_of(needed, item, step))
-        section.notes.push_back("Not run, because its trained model or its data are not at hand: " +
-                                command_line(step.words));
-    report.sections.push_back(std::move(section));
+    states.row({items[k].id, items[k].title, problems[k].empty() ? "done" : listed(problems[k], "; ")});
   }
-  report.notes = {fmt::format(
-      "{} of {} items are done at the tier '{}'. Data and sizes are not the papers': compare the order of rows and "
-      "the distances between them, not values. 'Must hold' fails an item; other statements are expectations, "
-      "printed with what was measured.",
-      done, items.size(), needed.tier())};
+  Finding report = page_on(needed, items, Shown::all, needed.places().out);
+  report.title = "Tables and figures of the papers";
+  report.notes.insert(report.notes.begin(), fmt::format("{} of {} items are done at the tier '{}'. A statement that "
+                                                        "must hold fails an item; others are only printed.",
+                                                        done, items.size(), needed.tier()));
+  report.tables.insert(report.tables.begin(), {"Items", states});
   for (const RunResult* run : needed.read_runs()) report.runs.push_back(run->directory);
-  report.tables = {{"", summary}};
   return report;
 }
 
 void write_results(NeededRuns& needed, const std::vector<PlannedItem>& items, const fs::path& file) {
   require_replaceable(file);
-  const std::string page = contents_of(page_on(needed, items, fs::absolute(file).parent_path()), Format::markdown);
+  const std::string page =
+      contents_of(page_on(needed, items, Shown::kept, fs::absolute(file).parent_path()), Format::markdown);
   require(!needed.read_runs().empty(), "--results: there is no finished run for a table of the tier '{}' in {} or {}",
           needed.tier(), (needed.places().out / "runs").string(), needed.places().kept.string());
   write_file_atomically(file, page);
