@@ -5,6 +5,8 @@
 
 #include "experiments/support/analysis/commands.h"
 #include "experiments/support/program/program.h"
+#include "tensor/error.h"
+#include "tensor/support/suggestion.h"
 
 namespace {
 
@@ -61,5 +63,11 @@ int main(int argc, char** argv) {
       std::any_of(commands.begin(), commands.end(), [&](const Command& one) { return first == one.name; });
   // `analyze RUN` is `analyze attention RUN`
   if (is_path && !is_command) return run("analyze", argc, argv, commands.front().body);
-  return run("analyze", argc, argv, commands);
+  if (is_command || first.empty() || first.starts_with("-")) return run("analyze", argc, argv, commands);
+  return run("analyze", argc, argv, [&](Cli&) {
+    std::vector<std::string> names;
+    for (const Command& command : commands) names.push_back(command.name);
+    fail("'{}' is neither the directory of a run nor a command{}; analyze --help lists the commands", first,
+         did_you_mean(first, names));
+  });
 }

@@ -13,7 +13,6 @@ void ClassificationOptions::add_to(Cli& cli) {
   cli.add(model, training, batches);
   cli.comparable(false);
   cli.group("Instead of training");
-  cli.option("--list-attentions", list_attentions, "print every attention method with its options, and exit").unsaved();
   cli.option("--model", trained, "the directory of a trained run; its flags hold, except for those that are given")
       .unsaved()
       .configures();

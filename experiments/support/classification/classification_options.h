@@ -16,7 +16,7 @@ struct ClassificationOptions {
   EncoderModelOptions model;
   TrainingOptions training;
   BatchOptions batches;
-  bool list_attentions = false, probabilities = false;
+  bool probabilities = false;
   std::string label;              ///< --label: the file whose lines are labelled; empty: none
   std::filesystem::path trained;  ///< --model
   std::int64_t average = 0;       ///< --average-kept

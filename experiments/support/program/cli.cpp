@@ -287,7 +287,11 @@ std::string Cli::Implementation::help_of(const std::string& group, std::size_t i
     bool fits = display_width(left) + 2 <= indent;
     text += fits ? left : left + "\n";
     std::size_t column = fits ? display_width(left) : 0;
-    text += std::string(indent - column, ' ') + wrapped(entry->help_right(all), indent, indent) + "\n";
+    const std::string right = entry->help_right(all);
+    for (std::string_view line : split_columns(right, '\n')) {  // a list has an entry in each line
+      text += std::string(indent - column, ' ') + wrapped(line, indent, indent + (column > 0 ? 0 : 2)) + "\n";
+      column = 0;
+    }
   }
   return text;
 }

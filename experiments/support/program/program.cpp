@@ -231,7 +231,7 @@ int run(const std::string& program, int argc, const char* const* argv, const std
     list += fmt::format("  {:<16} {}\n", command.name, command.description);
   }
   return run(program, argc, argv, [&](Cli&) {
-    if (wanted == "--help" || wanted == "-h") {
+    if (wanted == "--help" || wanted == "--help-all" || wanted == "-h") {
       fmt::print("usage: {0} COMMAND [flags]\n\n{1}\n{0} COMMAND --help lists its flags.\n", program, list);
       throw HelpShown{};
     }

@@ -8,9 +8,7 @@
 
 #include <fmt/core.h>
 
-#include "experiments/support/program/json_file.h"
 #include "experiments/support/program/terminal.h"
-#include "experiments/support/text/number.h"
 
 namespace fovea {
 namespace {
@@ -59,27 +57,7 @@ std::string drawn_bar(double fraction, std::size_t columns, bool colour) {
   return "\x1b[32m" + done + "\x1b[39;2m" + repeated("━", columns - full) + "\x1b[0m";
 }
 
-/// The descriptor of the pipe to the parent, if that shows the progress of this process.
-std::optional<int> parents_pipe() {
-  const char* descriptor = std::getenv(progress_variable);
-  return descriptor ? number<int>(descriptor) : std::nullopt;
-}
-
 }  // namespace
-
-std::string ProgressReport::line() const {
-  return text_of({{"title", title}, {"start", start}, {"done", done}, {"text", text}, {"is_message", is_message}}) +
-         "\n";
-}
-
-std::optional<ProgressReport> ProgressReport::parse(const std::string& line) {
-  try {
-    const Json json = parse_json(line);
-    return ProgressReport{json.at("title"), json.at("start"), json.at("done"), json.at("text"), json.at("is_message")};
-  } catch (const Json::exception&) {
-    return std::nullopt;
-  }
-}
 
 std::string duration_text(double seconds) {
   constexpr double longest = 1e9;  // 30 years; longer durations are not worth printing
@@ -93,16 +71,11 @@ std::string duration_text(double seconds) {
 Progress::Progress(std::string title, std::int64_t total, Options options)
     : title_(std::move(title)), options_(std::move(options)), total_(total), done_(options_.start) {
   if (!options_.clock) options_.clock = monotonic_seconds;
-  if (options_.style == Style::automatic && parents_pipe()) {
-    options_.style = Style::reports;
-    options_.descriptor = *parents_pipe();
-  } else if (options_.style == Style::automatic) {
-    options_.style = can_redraw(options_.descriptor) ? Style::bar : Style::lines;
-  }
+  if (options_.style == Style::automatic) options_.style = can_redraw(options_.descriptor) ? Style::bar : Style::lines;
   began_ = options_.clock();
   recent_.push_back({began_, done_});
   next_refresh_ = began_ + first_line_after;
-  if (options_.style == Style::bar || options_.style == Style::reports) refresh(began_);
+  if (options_.style == Style::bar) refresh(began_);
 }
 
 Progress::~Progress() { finish(); }
@@ -113,14 +86,8 @@ void Progress::advance(std::int64_t count) {
   if (now >= next_refresh_) refresh(now);
 }
 
-void Progress::skip(std::int64_t count) {
-  done_ += count;
-  options_.start += count;
-  for (Sample& sample : recent_) sample.done += count;
-}
-
 void Progress::refresh(double now) {
-  if (options_.style == Style::bar || options_.style == Style::reports) {
+  if (options_.style == Style::bar) {
     if (now - recent_.back().time >= rate_window / 60) recent_.push_back({now, done_});
     while (recent_.size() > 2 && recent_[1].time < now - rate_window) recent_.pop_front();
     draw(now, false);
@@ -132,30 +99,14 @@ void Progress::refresh(double now) {
   }
 }
 
-/// Returns the control characters that erase the rows and the bar from the terminal.
-std::string Progress::erased() const {
-  return drawn_rows_ > 0 ? fmt::format("\x1b[{}A\r\x1b[J", drawn_rows_) : "\r\x1b[K";
-}
-
-/// Draws the rows and the bar over the old ones.
 void Progress::draw(double now, bool is_last) {
-  if (options_.style == Style::reports)
-    return write(ProgressReport{title_, options_.start, done_, state(now, is_last), false}.line());
-  const std::size_t width = terminal_width(options_.descriptor), height = terminal_height(options_.descriptor);
-  const std::size_t shown = is_last ? 0 : std::min(rows_.size(), height > 2 ? height - 2 : 0);
-  std::string text = drawn_rows_ + shown > 0 ? erased() : "";  // a bar alone erases its own line
-  for (std::size_t k = 0; k < shown; ++k) text += shortened(printable(rows_[k]), width > 1 ? width - 1 : 1) + "\n";
-  write(text + bar_line(now, is_last) + (is_last ? "\n" : ""));
-  drawn_rows_ = shown;
+  write(bar_line(now, is_last) + (is_last ? "\n" : ""));
   is_drawn_ = true;
 }
 
 void Progress::print(std::string_view line) {
   if (options_.style == Style::silent) return;
-  if (options_.style == Style::reports)
-    return write(ProgressReport{title_, options_.start, done_, std::string(line), true}.line());
-  write((is_drawn_ ? erased() : "") + std::string(line) + "\n");
-  drawn_rows_ = 0;
+  write((is_drawn_ ? "\r\x1b[K" : "") + std::string(line) + "\n");
   if (options_.style == Style::bar) refresh(options_.clock());
 }
 
@@ -163,7 +114,7 @@ void Progress::finish() {
   if (is_finished_) return;
   is_finished_ = true;
   double now = options_.clock();
-  if (options_.style == Style::bar || options_.style == Style::reports) draw(now, true);
+  if (options_.style == Style::bar) draw(now, true);
   if (options_.style == Style::lines) write(plain_line(now, true));
 }
 

@@ -3,42 +3,23 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include <unistd.h>
 
 namespace fovea {
-
-/// A report of a child process's progress. The child writes it to a pipe as a line of JSON, and the parent shows it.
-struct ProgressReport {
-  std::string title;        ///< of the Progress: "gaussian seed 1", "decoding test"
-  std::int64_t start = 0;   ///< steps of earlier processes
-  std::int64_t done = 0;    ///< steps, with those of earlier processes
-  std::string text;         ///< "1204/3000 steps · 12.3 steps/s · 2:26 left · loss 0.412"
-  bool is_message = false;  ///< whether the text is a line of its own, as Progress::print() writes it
-
-  std::string line() const;
-  /// Empty for a line that line() did not write.
-  static std::optional<ProgressReport> parse(const std::string& line);
-};
-
-/// The environment variable with the file descriptor of a child's pipe.
-inline constexpr const char* progress_variable = "FOVEA_PROGRESS";
 
 /// On a terminal one line, redrawn at most ten times a second and never wider than the terminal:
 ///
 ///   training ━━━━━━━━━━━━━━━━━━━━━━━━ 1204/3000 steps · 12.3 steps/s · 2:26 left · loss 0.412
 ///
 /// Elsewhere (a file, a pipe, TERM=dumb) plain lines after 5, 10, 20, 40, ... seconds, later every ten minutes, and one
-/// at the end. In a child process whose parent shows the progress (progress_variable) a ProgressReport at most ten
-/// times a second. Otherwise everything goes to standard error, so results on standard output stay clean. NO_COLOR is
+/// at the end. Everything goes to standard error, so results on standard output stay clean. NO_COLOR is
 /// respected. For one thread.
 class Progress {
  public:
-  enum class Style { automatic, bar, lines, reports, silent };
+  enum class Style { automatic, bar, lines, silent };
 
   struct Options {
     std::string unit = "steps";      ///< in the plural
@@ -60,15 +41,6 @@ class Progress {
   /// Counts `count` more steps as done.
   void advance(std::int64_t count = 1);
 
-  /// Counts `count` steps as done by earlier processes: they are not part of the rate.
-  void skip(std::int64_t count);
-
-  /// Lines to show above the bar on a terminal, one for each of several things that go on at the same time. As many as
-  /// fit are shown, at the next redrawing.
-  void rows(std::vector<std::string> lines) { rows_ = std::move(lines); }
-  /// Another writer has ended the bar's line: the next redrawing begins below it.
-  void begin_anew() { drawn_rows_ = 0; }
-
   /// A short text for the end of the line: "loss 0.412 lr 1e-3". Shown at the next redrawing.
   void note(std::string text) { note_ = std::move(text); }
 
@@ -86,7 +58,6 @@ class Progress {
 
   void refresh(double now);
   void draw(double now, bool is_last);
-  std::string erased() const;
   std::string state(double now, bool is_last) const;
   std::string bar_line(double now, bool is_last) const;
   std::string plain_line(double now, bool is_last) const;
@@ -100,8 +71,6 @@ class Progress {
   std::int64_t total_, done_;
   double began_, next_refresh_;
   std::deque<Sample> recent_;  ///< recent states, over which the rate is measured
-  std::vector<std::string> rows_;
-  std::size_t drawn_rows_ = 0;
   bool is_drawn_ = false, is_finished_ = false;
 };
 

@@ -81,12 +81,6 @@ std::size_t terminal_width(int descriptor) {
   return width > 0 ? width : usual;
 }
 
-std::size_t terminal_height(int descriptor) {
-  winsize size = {};
-  constexpr std::size_t usual = 24;
-  return ::ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_row > 0 ? size.ws_row : usual;
-}
-
 bool can_redraw(int descriptor) { return ::isatty(descriptor) && environment("TERM") != "dumb"; }
 
 bool wants_colour(int descriptor) { return can_redraw(descriptor) && environment("NO_COLOR").empty(); }

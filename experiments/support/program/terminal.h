@@ -22,9 +22,6 @@ std::string wrapped(std::string_view text, std::size_t first_column, std::size_t
 /// The columns of the terminal of a file descriptor; without a terminal $COLUMNS or 80.
 std::size_t terminal_width(int descriptor);
 
-/// The lines of the terminal of a file descriptor; without a terminal 24.
-std::size_t terminal_height(int descriptor);
-
 /// Whether lines can be redrawn: the descriptor is a terminal, and TERM is not "dumb".
 bool can_redraw(int descriptor);
 

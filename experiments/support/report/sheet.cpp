@@ -5,6 +5,7 @@
 
 #include <fmt/core.h>
 
+#include "experiments/support/program/data_directory.h"
 #include "experiments/support/text/words.h"
 #include "experiments/support/training/comparison.h"
 #include "tensor/error.h"
@@ -16,7 +17,7 @@ namespace fs = std::filesystem;
 
 // ---- Reading
 
-std::string sheets_directory() { return FOVEA_SHEETS; }
+std::string sheets_directory() { return data_directory("sheets").string(); }
 
 std::vector<std::string> sheet_names() {
   std::vector<std::string> names;

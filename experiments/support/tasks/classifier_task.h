@@ -18,7 +18,7 @@ Task classifier_task(const std::string& name, const std::string& about,
   auto program = [about, train](Cli& cli) {
     Experiment<Options> experiment(cli, about);
     const Options& options = experiment.options();
-    if (options.list_attentions) return fmt::print("{}", attention_catalogue());
+    if (options.model.list_attentions) return fmt::print("{}", attention_catalogue());
     experiment.check([](const Options& row) { row.check(); });
     if (!options.label.empty()) {
       if constexpr (requires { options.data.columns; }) return label_texts(options, options.data.columns);

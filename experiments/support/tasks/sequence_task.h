@@ -4,6 +4,7 @@
 #include <string>
 
 #include "experiments/support/analysis/sequence_run.h"
+#include "experiments/support/attend/attention_catalogue.h"
 #include "experiments/support/sequence/sequence_options.h"
 #include "experiments/support/sequence/sequence_testing.h"
 #include "experiments/support/training/task.h"
@@ -18,6 +19,7 @@ Task sequence_task(const std::string& name, const std::string& about,
   auto program = [about, train](Cli& cli) {
     Experiment<Options> experiment(cli, about);
     const Options& options = experiment.options();
+    if (options.model.list_attentions) return fmt::print("{}", attention_catalogue());
     const Use use = options.trained.use(cli);
     if (use == Use::decoding) return decode_texts(options);
     if (use == Use::sampling) return sample_texts(options);

@@ -8,6 +8,7 @@
 #include <zlib.h>
 
 #include "experiments/support/program/cli.h"
+#include "experiments/support/program/data_directory.h"
 #include "experiments/support/text/lines.h"
 #include "experiments/support/text/number.h"
 #include "tensor/error.h"
@@ -198,7 +199,7 @@ struct Lines {
 
 }  // namespace
 
-fs::path kept_runs_directory() { return FOVEA_RESULTS; }
+fs::path kept_runs_directory() { return data_directory("results"); }
 
 bool has_kept_runs(const fs::path& directory) {
   return !run_files(directory).empty() && fs::exists(directory / options_file);

@@ -6,6 +6,7 @@
 #include <fmt/core.h>
 
 #include "experiments/support/program/cli.h"
+#include "experiments/support/program/data_directory.h"
 #include "experiments/support/text/words.h"
 #include "tensor/error.h"
 #include "tensor/support/suggestion.h"
@@ -16,15 +17,13 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// The folder of the source tree that the programs were built from.
-fs::path presets_folder() { return FOVEA_PRESETS; }
+fs::path presets_folder() { return data_directory("presets"); }
 
 std::string preset_help() {
-  std::string text = "a model and its training, in values that other flags override: a .json file, or";
+  std::string text = "a model and its training, in values that other flags override: a .json file, or one of";
   for (const std::string& name : preset_names())
-    text += fmt::format(" {}: {};", name, load_json(presets_folder() / (name + ".json")).value("about", ""));
-  text.back() = '.';
-  return text;
+    text += fmt::format("\n{}: {}", name, load_json(presets_folder() / (name + ".json")).value("about", ""));
+  return text + "\n";
 }
 
 }  // namespace

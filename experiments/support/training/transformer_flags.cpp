@@ -13,6 +13,7 @@ void TransformerFlags::add_sizes(Cli& cli, const std::string& dropped_out, const
   cli.option("--attention", attention,
              "attention of the encoder, as in \"gaussian(window=query, layers=1-3)\"; " + attention_note)
       .also("--encoder-attention");
+  cli.option("--list-attentions", list_attentions, "print every attention method with its options, and exit").unsaved();
 }
 
 void TransformerFlags::add_blocks(Cli& cli) {

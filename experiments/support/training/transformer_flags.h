@@ -18,9 +18,10 @@ struct TransformerFlags {
   Norm norm = Norm::pre;
   Recompute recompute = Recompute::none;
   std::string attention;  ///< a specification
+  bool list_attentions = false;
 
-  /// Declares --layers, --model-dim, --heads, --dropout and --attention. `dropped_out` names what --dropout drops,
-  /// `attention_note` adds to the description of --attention: both differ between models.
+  /// Declares --layers, --model-dim, --heads, --dropout, --attention and --list-attentions. `dropped_out` names what
+  /// --dropout drops, `attention_note` adds to the description of --attention: both differ between models.
   void add_sizes(Cli& cli, const std::string& dropped_out, const std::string& attention_note);
   /// Declares --feed-forward-dim, --norm and --recompute.
   void add_blocks(Cli& cli);
