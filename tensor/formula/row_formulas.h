@@ -197,7 +197,8 @@ struct Distances {
 
 /// Outputs: (x − mean) / √(variance + ε) · gain + bias (Ba et al. 2016), and the mean and 1 / √(variance + ε) of each
 /// row, in f64. The variance is computed in a second pass over the row, because E[x²] − E[x]² would lose all digits
-/// where the mean is large. That pass also computes how far the mean, which is rounded to T in between, is off.
+/// where the mean is large. In rows whose mean is much larger than the deviation, that pass also computes how far the
+/// mean, which is rounded to T in between, is off.
 struct LayerNorm : RowFormula {
   static constexpr const char* name = "layer_norm";
   static constexpr std::array inputs{RowOperand::elements, RowOperand::elements, RowOperand::elements};
@@ -206,6 +207,32 @@ struct LayerNorm : RowFormula {
 
   template <class Row>
   FOVEA_HD FOVEA_INLINE void operator()(Row& row) const {
+    using T = typename Row::Number;
+    const double share = 1 / static_cast<double>(row.size());
+    const T mean = static_cast<T>(row.sum([&](auto at) { return row.in(0, at); }) * share);
+    const double variance = share * row.sum([&](auto at) {
+      auto distance = row.in(0, at) - mean;
+      return distance * distance;
+    });
+    // the mean's rounding error is then a small part of the deviation, and squares neither overflow nor underflow
+    const double size = static_cast<double>(mean);
+    if (!(variance > size * size / 64 && variance >= least<T>() && variance <= std::numeric_limits<double>::max()))
+      return carefully(row);
+    const double inverse = 1 / sqrt(variance + epsilon);
+    const T factor = static_cast<T>(inverse);
+    row.write(0, [&](auto at) { return (row.in(0, at) - mean) * factor * row.in(1, at) + row.in(2, at); });
+    row.write_precise_number(1, size);
+    row.write_precise_number(2, inverse);
+  }
+
+ private:
+  struct Moments {
+    double mean, variance;  ///< of scale · x
+  };
+
+  /// The result for any row.
+  template <class Row>
+  FOVEA_HD void carefully(Row& row) const {
     using T = typename Row::Number;
     T scale = 1;
     Moments of = moments(row, scale);
@@ -223,11 +250,6 @@ struct LayerNorm : RowFormula {
     row.write_precise_number(1, of.mean / size);
     row.write_precise_number(2, inverse * size);
   }
-
- private:
-  struct Moments {
-    double mean, variance;  ///< of scale · x
-  };
 
   /// The least variance + ε that squares without scaling are precise enough for.
   template <class T>
@@ -263,26 +285,48 @@ struct LayerNormBackward : RowFormula {
   template <class Row>
   FOVEA_HD FOVEA_INLINE void operator()(Row& row) const {
     using T = typename Row::Number;
-    const T n = static_cast<T>(row.size()), inverse = static_cast<T>(row.precise_number(4));
+    const double inverse = row.precise_number(4), widest = sizeof(T) == 4 ? 0x1p60 : 0x1p500;
+    const T mean = static_cast<T>(row.precise_number(3)), factor = static_cast<T>(inverse);
+    const bool is_usual = inverse > 1 / widest && inverse < widest;  // then all numbers of the row are finite
+    if (!is_usual || static_cast<double>(mean) != row.precise_number(3)) return carefully(row);
+    propagate(
+        row, [&](auto at) { return (row.in(1, at) - mean) * factor; }, factor, [](auto a, auto b) { return a * b; });
+  }
+
+ private:
+  /// The gradients for any row.
+  template <class Row>
+  FOVEA_HD void carefully(Row& row) const {
+    using T = typename Row::Number;
     // The distances are scaled where those of f32 or f64 may overflow, or the inverse may.
     const double deviation = 1 / row.precise_number(4), widest = sizeof(T) == 4 ? 0x1p60 : 0x1p500;
     const T scale = deviation > 1 / widest && deviation < widest ? T(1) : scale_for<T>(deviation);
     const Distances<T> distances(scale, row.precise_number(3) * static_cast<double>(scale));
     const T factor = static_cast<T>(row.precise_number(4) / static_cast<double>(scale));
-    auto normal = [&](auto at) { return distances.of(row.in(1, at)) * factor; };
-    auto h = [&](auto at) { return gradient_times(row.in(0, at), row.in(2, at)); };
+    propagate(
+        row, [&](auto at) { return distances.of(row.in(1, at)) * factor; }, static_cast<T>(row.precise_number(4)),
+        [](auto a, auto b) { return gradient_times(a, b); });
+  }
+
+  /// Writes the gradients, given the normalised elements and the product of a gradient and a factor.
+  template <class Row, class Normal, class Product>
+  static FOVEA_HD FOVEA_INLINE void propagate(Row& row, const Normal& normal, typename Row::Number inverse,
+                                              const Product& product) {
+    using T = typename Row::Number;
+    const double share = 1 / static_cast<double>(row.size());
+    auto h = [&](auto at) { return product(row.in(0, at), row.in(2, at)); };
     auto sums = row.sums([&](auto at) {
       auto upstream = h(at);
-      return std::array{upstream, gradient_times(upstream, normal(at))};
+      return std::array{upstream, product(upstream, normal(at))};
     });
-    const T mean_h = static_cast<T>(sums[0]) / n, mean_product = static_cast<T>(sums[1]) / n;
+    const T mean_h = static_cast<T>(sums[0] * share), mean_product = static_cast<T>(sums[1] * share);
     row.write(0, [&](auto at) {
       auto upstream = h(at);
       using Number = decltype(upstream);
-      const Number along = gradient_times(Number(mean_product), normal(at));
-      return gradient_times(Number(upstream - mean_h - along), Number(inverse));
+      const Number along = product(Number(mean_product), normal(at));
+      return product(Number(upstream - mean_h - along), Number(inverse));
     });
-    row.add_to_column(0, [&](auto at) { return gradient_times(row.in(0, at), normal(at)); });
+    row.add_to_column(0, [&](auto at) { return product(row.in(0, at), normal(at)); });
     row.add_to_column(1, [&](auto at) { return row.in(0, at); });
   }
 };
