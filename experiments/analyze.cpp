@@ -58,7 +58,8 @@ int main(int argc, char** argv) {
   for (const Analysis& each : analyses)
     commands.push_back({each.name, each.about, [&each](Cli& cli) { each.run(cli); }});
   const std::string first = argc > 1 ? argv[1] : "";
-  const bool is_path = std::filesystem::is_directory(first) || first.find('/') != std::string::npos;
+  std::error_code no_such_name;  // too long for a file, for example; run() says so
+  const bool is_path = std::filesystem::is_directory(first, no_such_name) || first.find('/') != std::string::npos;
   const bool is_command =
       std::any_of(commands.begin(), commands.end(), [&](const Command& one) { return first == one.name; });
   // `analyze RUN` is `analyze attention RUN`

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tensor/error.h"
+#include "tensor/support/in_quotes.h"
 #include "tensor/support/suggestion.h"
 
 namespace fovea {
@@ -131,7 +132,7 @@ class Reader {
   std::size_t column() const { return at_ + 1; }
 
   [[noreturn]] void wrong(const std::string& what, std::size_t column) const {
-    fail("schedule '{}', column {}: {}", text_, column, what);
+    fail("schedule {}, column {}: {}", in_quotes_around(text_, column), column, what);
   }
   [[noreturn]] void wrong(const std::string& what) const { wrong(what, column()); }
 
@@ -148,7 +149,7 @@ void read_value(Reader& reader, const Schedule::Kind& kind, Values& values) {
   std::string_view word = reader.word();
   std::size_t column = reader.column() - word.size();
   const Key* key = named(kind.keys, word);
-  if (!key) reader.wrong(fmt::format("{} has no '{}'{}", kind.name, word, remedy(kind.keys, word)), column);
+  if (!key) reader.wrong(fmt::format("{} has no {}{}", kind.name, in_quotes(word), remedy(kind.keys, word)), column);
   reader.expect('=');
   double value = reader.number();
   if (value < key->least)
@@ -163,7 +164,7 @@ Schedule Schedule::parse(std::string_view text, std::int64_t updates) {
   std::string_view word = reader.word();
   Schedule schedule;
   schedule.kind_ = named(kinds(), word);
-  if (!schedule.kind_) reader.wrong(fmt::format("no schedule '{}'{}", word, remedy(kinds(), word)), 1);
+  if (!schedule.kind_) reader.wrong(fmt::format("no schedule {}{}", in_quotes(word), remedy(kinds(), word)), 1);
   for (const Key& key : schedule.kind_->keys) schedule.values_[key.name] = key.value;
   if (reader.accept('(') && !reader.accept(')')) {
     do read_value(reader, *schedule.kind_, schedule.values_);

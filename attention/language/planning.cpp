@@ -106,8 +106,9 @@ std::vector<PlannedGroup> plan_sum(const std::string& text, const std::vector<Me
 
 /// Whether a method acts on layer shape.layer. Throws Error for layers that the model does not have.
 bool is_on_layer(const std::string& text, const PlannedMethod& plan, const AttentionShape& shape) {
-  require(plan.layers.last <= shape.layers, "'{}': layers={}-{} (column {}), but there are {} layers", text,
-          plan.layers.first, plan.layers.last, plan.layers.column, shape.layers);
+  if (plan.layers.last > shape.layers)
+    fail_at(text, plan.layers.column, fmt::format("layers={}-{}", plan.layers.first, plan.layers.last),
+            fmt::format(", but there are {} layers", shape.layers));
   int layer = shape.layer + 1;
   return plan.layers.last == 0 || (plan.layers.first <= layer && layer <= plan.layers.last);
 }
@@ -149,8 +150,9 @@ std::vector<MultiHeadAttention::Placed> make_methods(const std::string& text, co
   PartNames names;
   for (const PlannedGroup& group : groups) {
     for (const PlannedMethod& plan : group.sum) {
-      require(plan.heads.last <= shape.heads, "'{}': heads={}-{} (column {}), but there are {} heads", text,
-              plan.heads.first, plan.heads.last, plan.heads.column, shape.heads);
+      if (plan.heads.last > shape.heads)
+        fail_at(text, plan.heads.column, fmt::format("heads={}-{}", plan.heads.first, plan.heads.last),
+                fmt::format(", but there are {} heads", shape.heads));
       if (!is_on_layer(text, plan, shape)) continue;
       int last = plan.heads.last ? plan.heads.last : shape.heads, count = last - plan.heads.first + 1;
       placed.push_back(
@@ -175,16 +177,16 @@ std::unique_ptr<Attention> make_projected(const std::string& text, const std::ve
 AttentionFactory plan_projected(const std::string& text, const std::vector<MethodText>& sum, std::size_t column = 0) {
   return [=, groups = plan_sum(text, sum)](const AttentionShape& shape) {
     std::string owner = column == 0 ? "the model" : fmt::format("multi_head (column {})", column);
+    const std::string shown = in_quotes_around(text, column);
     for (const PlannedGroup& group : groups)
-      require(group.heads == 0 || group.heads == shape.heads, "'{}': heads(...) assigns {} heads, but {} has {}", text,
+      require(group.heads == 0 || group.heads == shape.heads, "{}: heads(...) assigns {} heads, but {} has {}", shown,
               group.heads, owner, shape.heads);
     if (column > 0) {
       std::int64_t d = shape.model_dim, query_dim = shape.query_dim == 0 ? d : shape.query_dim;
-      require(query_dim == d, "'{}': {} has queries {} wide; they must be as wide as the model, {}", text, owner,
+      require(query_dim == d, "{}: {} has queries {} wide; they must be as wide as the model, {}", shown, owner,
               query_dim, d);
       require(shape.heads > 0 && d % shape.heads == 0,
-              "'{}': {} has {} heads, which do not divide the width {}; heads=N sets them", text, owner, shape.heads,
-              d);
+              "{}: {} has {} heads, which do not divide the width {}; heads=N sets them", shown, owner, shape.heads, d);
     }
     return make_projected(text, groups, shape);
   };

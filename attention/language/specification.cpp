@@ -10,12 +10,7 @@
 namespace fovea {
 
 void fail_at(const std::string& text, std::size_t column, const std::string& what, const std::string& advice) {
-  constexpr std::size_t longest = 80;  // of a longer text, what stands around the column
-  const std::size_t after = std::min(text.size(), std::max(longest, column + longest / 2));
-  const std::size_t before = after > longest ? after - longest : 0;
-  std::string shown = (before > 0 ? "..." : "") + text.substr(before, after - before);
-  if (after < text.size()) shown += "...";
-  fail("{}: {} (column {}){}", in_quotes(shown, text.size()), what, column, advice);
+  fail("{}: {} (column {}){}", in_quotes_around(text, column), what, column, advice);
 }
 
 std::string OptionText::written() const {

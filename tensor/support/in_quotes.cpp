@@ -20,6 +20,11 @@ std::size_t printable_length(std::string_view text) {
   return length;
 }
 
+/// Whether text[at] continues a UTF-8 character. False at the end of the text.
+bool is_inside_character(std::string_view text, std::size_t at) {
+  return at > 0 && at < text.size() && (static_cast<unsigned char>(text[at]) & 0xc0) == 0x80;
+}
+
 }  // namespace
 
 std::string in_quotes(std::string_view text, std::size_t longest) {
@@ -34,6 +39,25 @@ std::string in_quotes(std::string_view text, std::size_t longest) {
     at += std::max<std::size_t>(length, 1);
   }
   return out + (at < text.size() ? "...'" : "'");
+}
+
+std::string in_quotes_around(std::string_view text, std::size_t column) {
+  constexpr std::size_t longest = 80;
+  std::size_t after = std::min(text.size(), std::max(longest, column + longest / 2));
+  std::size_t before = after > longest ? after - longest : 0;
+  while (before > 0 && is_inside_character(text, before)) --before;
+  while (is_inside_character(text, after)) ++after;
+  std::string shown = (before > 0 ? "..." : "") + std::string(text.substr(before, after - before));
+  if (after < text.size()) shown += "...";
+  return in_quotes(shown, text.size());
+}
+
+std::string shortened(std::string_view text, std::size_t longest) {
+  if (text.size() <= longest) return std::string(text);
+  std::size_t before = longest / 2, after = text.size() - longest / 2;
+  while (is_inside_character(text, before)) --before;
+  while (is_inside_character(text, after)) ++after;
+  return fmt::format("{} ... {}", text.substr(0, before), text.substr(after));
 }
 
 }  // namespace fovea

@@ -5,6 +5,8 @@
 
 #include <fmt/core.h>
 
+#include "tensor/support/in_quotes.h"
+
 namespace fovea {
 
 namespace {
@@ -16,7 +18,7 @@ void warn(const std::string& text) {
   static std::set<std::string> said;
   if (silent) return;
   std::lock_guard lock(mutex);
-  if (said.insert(text).second) fmt::print(stderr, "warning: {}\n", text);
+  if (said.insert(text).second) fmt::print(stderr, "warning: {}\n", shortened(text));
 }
 
 NoWarnings::NoWarnings() : before_(silent) { silent = true; }

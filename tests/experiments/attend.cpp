@@ -874,6 +874,13 @@ BOOST_AUTO_TEST_CASE(every_method_is_listed_and_described) {
   BOOST_TEST(contains(describe_attention("multi_head", {}), "\noutput   [B, m, d] "));
 }
 
+BOOST_AUTO_TEST_CASE(the_description_of_a_long_specification_is_short) {
+  const std::string described = describe_attention("concat(gaussian*50, general*70, dot, width=3)", {.model_dim = 8});
+  BOOST_TEST(std::count(described.begin(), described.end(), '\n') < 250, described);
+  for (const char* part : {"\nhead_1.gaussian.center.bias ", " more", "\nhead_120.general.weight ", "\noutput.weight "})
+    BOOST_TEST(contains(described, part), part << " is not in\n" << described);
+}
+
 BOOST_AUTO_TEST_CASE(a_description_holds_for_one_head_and_for_many) {
   const std::string note = ": with one head, the dimension H is absent\n";
   auto described = [](const char* method) { return describe_attention(method, {.model_dim = 8, .heads = 1}); };

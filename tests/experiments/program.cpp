@@ -158,7 +158,8 @@ BOOST_AUTO_TEST_CASE(wrong_flags_and_values_are_named) {
   BOOST_TEST(refusal({"--seed", "99999999999999999999"}) ==
              "--seed: 99999999999999999999 is too large, the most is 18446744073709551615");
   const std::string huge(400, '9');
-  BOOST_TEST(refusal({"--layers", huge.c_str()}) == "--layers: " + huge + " is too large, the most is 2147483647");
+  BOOST_TEST(refusal({"--layers", huge.c_str()}) == "--layers: " + huge.substr(0, 40) + " ... " + huge.substr(0, 40) +
+                                                        " is too large, the most is 2147483647");
   BOOST_TEST(refusal({"--layers", ""}) == "--layers: '' is not a whole number");
   BOOST_TEST(refusal({"--seed", "-1"}) == "--seed: -1 is too small, the least is 0");
   BOOST_TEST(refusal({"--learning-rate", "1e-3x"}) == "--learning-rate: '1e-3x' is not a number");
@@ -348,6 +349,57 @@ BOOST_AUTO_TEST_CASE(every_program_shows_its_flags) {
   }
   for (const char* program : {"agreement", "sentiment"})
     BOOST_TEST(contains(ended(program, {"--list-attentions"}).out, "adaptive_span"));
+}
+
+/// The flags of --help-all that take a value: "--layers", ...
+std::vector<std::string> flags_with_values(const std::string& program) {
+  std::vector<std::string> flags;
+  std::istringstream lines(ended(program, {"--help-all"}).out);
+  for (std::string line; std::getline(lines, line);)
+    if (line.starts_with("  --") && !line.starts_with("  --[") && line.size() > 5)
+      flags.push_back(line.substr(2, line.find_first_of(" =", 2) - 2));
+  std::erase_if(flags, [](const std::string& flag) { return flag.starts_with("--help"); });
+  return flags;
+}
+
+// Whatever a flag is given, and whatever a file has, the complaint fits a few lines of a terminal.
+BOOST_AUTO_TEST_CASE(messages_about_long_values_are_short) {
+  constexpr std::size_t longest = 520;
+  Folder folder;
+  const std::string word(3000, 'x'), call = "gaussian(" + std::string(3000, 'y') + "=1)",
+                                     sums = "global" + std::string(3000, '+'),
+                                     many = "[" + std::string(3000, '9') + "]";
+  std::ofstream(folder / "long.json") << "{\"" << word << "\": \"" << word << "\"}";
+  std::ofstream(folder / "value.json") << "{\"layers\": \"" << word << "\"}";
+  auto check = [&](const std::string& program, const std::vector<std::string>& arguments) {
+    const Ended one = ended(program, arguments);
+    if (one.status == 0) return;  // any text is good for this flag
+    std::istringstream lines(one.err);
+    for (std::string line; std::getline(lines, line);)
+      BOOST_TEST(line.size() <= longest, program << " " << arguments[0] << ": " << line.size() << " bytes: " << line);
+    BOOST_TEST(one.status == 2, program << " " << arguments[0] << ": " << one.err.substr(0, 1000));
+  };
+  const std::string no_data = "--data=generated:train=" + word, out = "--out=" + (folder / "out").string();
+  for (const std::string program : {"sentiment", "translate"})
+    for (const std::string& flag : flags_with_values(program)) check(program, {flag + "=" + word, no_data, out});
+  for (const std::string program : {"attend", "score"})
+    for (const std::string& flag : flags_with_values(program)) check(program, {flag + "=" + word});
+  for (const std::string program : {"agreement", "language_model", "sentiment", "summarize", "tagging", "translate"}) {
+    for (const char* file : {"long.json", "value.json"}) check(program, {"--config", (folder / file).string(), out});
+    for (const std::string& sum : {word, call, sums})
+      for (const char* flag : {"--attention=", "--compare=", "--schedule="}) check(program, {flag + sum, no_data, out});
+    check(program, {"--schedule=noam(" + many + ")", no_data, out});
+    check(program, {"--layers", "--" + word});
+  }
+  for (const char* program : {"agreement", "analyze", "attend", "benchmark", "generate", "language_model", "report",
+                              "reproduce", "score", "sentiment", "summarize", "tagging", "translate"}) {
+    check(program, {"--" + word});
+    check(program, {word, no_data});
+  }
+  for (const std::string& method : {word, call, sums}) check("attend", {"--describe", method});
+  // with the place of the fault
+  const std::string fault = ended("attend", {"--describe", sums}).err;
+  BOOST_TEST(contains(fault, "(column 8)"), fault);
 }
 
 BOOST_AUTO_TEST_CASE(a_row_overrides_what_the_command_line_says_where_rows_may_differ) {

@@ -10,6 +10,7 @@
 #include "attention/method.h"
 #include "attention/registry.h"
 #include "experiments/support/attend/attention_case.h"
+#include "tensor/support/in_quotes.h"
 #include "tensor/support/warning.h"
 
 namespace fovea {
@@ -365,6 +366,19 @@ std::string card_text(const Entry& entry) {
   return rows.empty() ? text : text + options.text();
 }
 
+/// Appends `rows` to the table. Of a long list the middle is left out: a specification may combine a thousand
+/// mechanisms with parameters of their own.
+void add_rows(Table& table, std::vector<std::vector<Cell>> rows) {
+  constexpr std::size_t most = 60, last = 10;
+  if (rows.size() > most) {
+    std::vector<Cell> gap(rows[0].size(), "");
+    gap[0] = fmt::format("... {} more", rows.size() - most + 1);
+    const auto end = rows.end() - static_cast<std::ptrdiff_t>(last);
+    rows.insert(rows.erase(rows.begin() + static_cast<std::ptrdiff_t>(most - last - 1), end), gap);
+  }
+  for (std::vector<Cell>& row : rows) table.row(std::move(row));
+}
+
 /// Appends the card of each method and combination in the sum, each once, in order of appearance.
 void add_cards(const std::vector<MethodText>& sum, std::set<std::string>& seen, std::string& text) {
   for (const MethodText& method : sum) {
@@ -429,8 +443,10 @@ std::string parameters_text(const std::string& method, const AttentionShape& sha
       if (!is_known(p)) rows.push_back({p, alternative.option, alternative.method, own.place});
   }
   Table table({"parameter", "shape", "initial values", "present when"});
+  std::vector<std::vector<Cell>> cells;
   for (const ParameterRow& row : rows)
-    table.row({row.parameter.name, row.parameter.shape, row.parameter.initial, row.when});
+    cells.push_back({row.parameter.name, row.parameter.shape, row.parameter.initial, row.when});
+  add_rows(table, std::move(cells));
   if (rows.empty()) return "no parameters\n";
   return table.text() + without_heads_text(rows);
 }
@@ -568,12 +584,14 @@ std::string results_text(const Trial& trial, const Reads& reads, const std::vect
     }
   }
   Table table({"result", "shape", "present when"});
+  std::vector<std::vector<Cell>> cells;
   for (const Result& result : usual)
-    table.row({result.name, result.shape,
-               without.contains(result)   ? "not with " + listed(without[result])
-               : result.name == "weights" ? "--weights"
-                                          : "always"});
-  for (const Result& result : more) table.row({result.name, result.shape, listed(with[result])});
+    cells.push_back({result.name, result.shape,
+                     without.contains(result)   ? "not with " + listed(without[result])
+                     : result.name == "weights" ? "--weights"
+                                                : "always"});
+  for (const Result& result : more) cells.push_back({result.name, result.shape, listed(with[result])});
+  add_rows(table, std::move(cells));
   return table.text();
 }
 
@@ -631,7 +649,8 @@ std::string describe_attention(const std::string& specification, const Attention
       fmt::format("where: {}\n",
                   use.trial ? listed(use.places) + "; engines: " + engines_text(method, use, alternatives) : "nowhere");
   if (use.trial && !use.no_fused_form) text += "  fused: on the CPU only; a GPU has the other engines\n";
-  for (const auto& [failure, places] : use.failures) text += fmt::format("  not {}: {}\n", listed(places), failure);
+  for (const auto& [failure, places] : use.failures)
+    text += fmt::format("  not {}: {}\n", listed(places), shortened(failure, 200));
   text += "\n";
   text += parameters_text(method, shape, alternatives);
   if (!use.trial) return text;

@@ -5,6 +5,7 @@
 #include "experiments/support/text/number.h"
 #include "experiments/support/text/words.h"
 #include "tensor/error.h"
+#include "tensor/support/in_quotes.h"
 #include "tensor/support/suggestion.h"
 
 namespace fovea {
@@ -69,15 +70,16 @@ void read_generated_options(std::string_view specification, const std::vector<Ge
     const std::size_t end = std::min(specification.find(',', at), specification.size());
     const std::string_view item = specification.substr(at, end - at);
     const std::size_t equals = item.find('=');
-    require(equals != std::string_view::npos, "--data: '{}': '{}' (column {}) is no option=value; options: {}",
-            specification, item, at + 1, listed(names, ", "));
+    require(equals != std::string_view::npos, "--data: {}: {} (column {}) is no option=value; options: {}",
+            in_quotes_around(specification, at + 1), in_quotes(item), at + 1, listed(names, ", "));
     const std::string_view name = item.substr(0, equals), value = item.substr(equals + 1);
     const GeneratedOption* found = nullptr;
     for (const GeneratedOption& option : options) found = option.name == name ? &option : found;
-    require(found != nullptr, "--data: '{}': no option '{}' (column {}){}; options: {}", specification, name, at + 1,
-            did_you_mean(name, names), listed(names, ", "));
-    require(found->set(value), "--data: '{}': {}={} (column {}): expected {}", specification, name, value, at + 1,
-            found->expected);
+    require(found != nullptr, "--data: {}: no option {} (column {}){}; options: {}",
+            in_quotes_around(specification, at + 1), in_quotes(name), at + 1, did_you_mean(name, names),
+            listed(names, ", "));
+    require(found->set(value), "--data: {}: {}={} (column {}): expected {}", in_quotes_around(specification, at + 1),
+            name, shortened(value, 80), at + 1, found->expected);
     at = end;
   }
 }
@@ -96,7 +98,8 @@ void draw_part(std::string_view specification, const GeneratedSizes& sizes, Gene
     const bool fits = tenth >= first && tenth < last;
     if (fits) drawn.keep(), ++kept;
     wasted = fits ? 0 : wasted + 1;
-    require(wasted < 100'000, "--data: '{}': these options leave no text for a part of the data", specification);
+    require(wasted < 100'000, "--data: {}: these options leave no text for a part of the data",
+            in_quotes(specification));
   }
 }
 

@@ -10,6 +10,7 @@
 #include "experiments/support/program/terminal.h"
 #include "experiments/support/text/words.h"
 #include "tensor/error.h"
+#include "tensor/support/in_quotes.h"
 #include "tensor/support/suggestion.h"
 
 namespace fovea {
@@ -157,7 +158,7 @@ Cli::Option& Cli::Option::one_of(std::vector<std::string> texts) {
   }
   entry_->checks.push_back([texts = std::move(texts)](const Json& value) {
     auto text = value.get<std::string>();
-    require(std::find(texts.begin(), texts.end(), text) != texts.end(), "'{}' is none of {}{}", text,
+    require(std::find(texts.begin(), texts.end(), text) != texts.end(), "{} is none of {}{}", in_quotes(text),
             joined(texts, ", "), did_you_mean(text, texts));
   });
   return *this;
@@ -249,7 +250,7 @@ std::size_t Cli::Implementation::read_flag(const std::vector<std::string>& all, 
       if (!e->is_positional) flags.push_back("--" + e->name);
       if (!e->other_name.empty()) flags.push_back("--" + e->other_name);
     }
-    fail("{}: no such flag{}", flag, did_you_mean("--" + name, flags));
+    fail("{}: no such flag{}", shortened(flag, 80), did_you_mean("--" + name, flags));
   }
   if (entry->is_switch) {
     require(!negated || !has_value, "{}: takes no value", flag);
@@ -264,7 +265,7 @@ std::size_t Cli::Implementation::read_flag(const std::vector<std::string>& all, 
   require(has_next, "{}: a value is missing ({})", flag, entry->placeholder);
   const std::string& next = all[at + 1];
   require(!next.starts_with("--"), "{0}: a value is missing ({1}) before {2}; if {2} is the value: {0}={2}", flag,
-          entry->placeholder, next);
+          entry->placeholder, shortened(next, 80));
   give(entry, next);
   return at + 1;
 }
@@ -275,7 +276,8 @@ void Cli::Implementation::read_positional(const std::string& text) {
     if (entry->is_positional && (entry->is_list || !taken)) return give(entry.get(), text);
   }
   std::string name = text.substr(0, text.find('='));
-  fail("'{}': unexpected argument{}", text, find(name) ? fmt::format("; did you mean '--{}'?", text) : "");
+  fail("{}: unexpected argument{}", in_quotes(text),
+       find(name) ? fmt::format("; did you mean '--{}'?", shortened(text, 80)) : "");
 }
 
 /// The lines of the flags of one group.
@@ -423,7 +425,7 @@ Cli::Entry& Cli::declare_choice(const std::string& name, std::vector<std::string
   Entry& entry = declare(name, description);
   auto set = [names, choose](const std::string& text) {
     auto at = std::find(names.begin(), names.end(), text);
-    require(at != names.end(), "'{}' is none of {}{}", text, joined(names, ", "), did_you_mean(text, names));
+    require(at != names.end(), "{} is none of {}{}", in_quotes(text), joined(names, ", "), did_you_mean(text, names));
     choose(std::size_t(at - names.begin()));
   };
   entry.set_texts = [set](const std::vector<std::string>& texts) { set(texts.back()); };

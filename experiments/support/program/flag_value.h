@@ -13,6 +13,7 @@
 #include "experiments/support/program/json_file.h"
 #include "experiments/support/text/number.h"
 #include "tensor/error.h"
+#include "tensor/support/in_quotes.h"
 
 namespace fovea::flag_value {
 
@@ -86,11 +87,12 @@ T from_text(const std::string& text) {
   auto value = meaning<T>(text);
   if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
     if (!value && is_whole(text)) {
-      require(!text.starts_with('-'), "{} is too small, the least is {}", text, std::numeric_limits<T>::min());
-      fail("{} is too large, the most is {}", text, std::numeric_limits<T>::max());
+      require(!text.starts_with('-'), "{} is too small, the least is {}", shortened(text, 80),
+              std::numeric_limits<T>::min());
+      fail("{} is too large, the most is {}", shortened(text, 80), std::numeric_limits<T>::max());
     }
   }
-  if (!value) fail("'{}' is not {}", text, expectation<T>());
+  if (!value) fail("{} is not {}", in_quotes(text), expectation<T>());
   return *value;
 }
 
@@ -106,7 +108,7 @@ T from_json(const Json& json) {
   } else {
     if (json.is_number()) return from_text<T>(text_of(json));
   }
-  fail("expected {}, found {}", expectation<T>(), text_of(json));
+  fail("expected {}, found {}", expectation<T>(), shortened(text_of(json), 80));
 }
 
 template <class T>

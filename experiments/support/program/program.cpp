@@ -27,6 +27,7 @@
 #include "tensor/cpu/threads.h"
 #include "tensor/error.h"
 #include "tensor/support/control_groups.h"
+#include "tensor/support/in_quotes.h"
 #include "tensor/support/suggestion.h"
 
 namespace fovea {
@@ -133,7 +134,7 @@ SharedProgram& shared_program() {
 int complain(const std::string& program, std::string message, int status) {
   std::replace(message.begin(), message.end(), '\n', ' ');
   std::fflush(stdout);
-  shared_program().print_error(program, message, status);
+  shared_program().print_error(program, shortened(message), status);
   return status;
 }
 
@@ -236,7 +237,7 @@ int run(const std::string& program, int argc, const char* const* argv, const std
       throw HelpShown{};
     }
     require(!wanted.empty(), "a command is missing: one of {}", all_names);
-    fail("there is no command '{}': one of {}{}", wanted, all_names, did_you_mean(wanted, names));
+    fail("there is no command {}: one of {}{}", in_quotes(wanted), all_names, did_you_mean(wanted, names));
   });
 }
 

@@ -7,6 +7,7 @@
 #include "experiments/support/program/run_directory.h"
 #include "experiments/support/text/words.h"
 #include "tensor/error.h"
+#include "tensor/support/in_quotes.h"
 
 namespace fovea {
 
@@ -64,8 +65,9 @@ std::vector<GridPoint> grid_points(const std::string& grid) {
   const std::size_t open = grid.find('{'), close = grid.find('}');
   if (open == std::string::npos && close == std::string::npos) return {{grid, ""}};
   const std::size_t second = open == std::string::npos ? open : grid.find('{', open + 1);
-  require(open < close, "'{}': a '}}' without its '{{'", grid);
-  require(close != std::string::npos && close < second, "'{}': a '{{' without its '}}'", grid);
+  require(open < close, "{}: a '}}' without its '{{'", in_quotes_around(grid, close + 1));
+  require(close != std::string::npos && close < second, "{}: a '{{' without its '}}'",
+          in_quotes_around(grid, open + 1));
   std::vector<GridPoint> all;
   for (const std::string& chosen : listed_values(std::string_view(grid).substr(open + 1, close - open - 1))) {
     for (const GridPoint& rest : grid_points(grid.substr(close + 1)))
@@ -100,8 +102,8 @@ std::vector<Comparison::Row> Comparison::rows(const Cli& cli) const {
   }
   for (const Row& row : rows)
     require(titles.insert(file_name_for(row.title)).second,
-            "--compare: there are two rows '{}'; rows need different names", row.title);
-  require(!rows.empty(), "--compare: '{}' has no rows; write \"global; gaussian\"", compare_);
+            "--compare: there are two rows {}; rows need different names", in_quotes(row.title));
+  require(!rows.empty(), "--compare: {} has no rows; write \"global; gaussian\"", in_quotes(compare_));
   return rows;
 }
 
