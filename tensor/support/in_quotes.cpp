@@ -52,7 +52,7 @@ std::string in_quotes_around(std::string_view text, std::size_t column) {
   return in_quotes(shown, text.size());
 }
 
-std::string shortened(std::string_view text, std::size_t longest) {
+std::string without_middle(std::string_view text, std::size_t longest) {
   if (text.size() <= longest) return std::string(text);
   std::size_t before = longest / 2, after = text.size() - longest / 2;
   while (is_inside_character(text, before)) --before;

@@ -16,6 +16,6 @@ std::string in_quotes_around(std::string_view text, std::size_t column);
 
 /// Returns a message of at most about `longest` bytes: the beginning of `text`, " ... ", and its end, where messages
 /// give their reason and advice.
-std::string shortened(std::string_view text, std::size_t longest = 480);
+std::string without_middle(std::string_view text, std::size_t longest = 480);
 
 }  // namespace fovea

@@ -18,7 +18,7 @@ void warn(const std::string& text) {
   static std::set<std::string> said;
   if (silent) return;
   std::lock_guard lock(mutex);
-  if (said.insert(text).second) fmt::print(stderr, "warning: {}\n", shortened(text));
+  if (said.insert(text).second) fmt::print(stderr, "warning: {}\n", without_middle(text));
 }
 
 NoWarnings::NoWarnings() : before_(silent) { silent = true; }

@@ -650,7 +650,7 @@ std::string describe_attention(const std::string& specification, const Attention
                   use.trial ? listed(use.places) + "; engines: " + engines_text(method, use, alternatives) : "nowhere");
   if (use.trial && !use.no_fused_form) text += "  fused: on the CPU only; a GPU has the other engines\n";
   for (const auto& [failure, places] : use.failures)
-    text += fmt::format("  not {}: {}\n", listed(places), shortened(failure, 200));
+    text += fmt::format("  not {}: {}\n", listed(places), without_middle(failure, 200));
   text += "\n";
   text += parameters_text(method, shape, alternatives);
   if (!use.trial) return text;

@@ -79,7 +79,7 @@ void read_generated_options(std::string_view specification, const std::vector<Ge
             in_quotes_around(specification, at + 1), in_quotes(name), at + 1, did_you_mean(name, names),
             listed(names, ", "));
     require(found->set(value), "--data: {}: {}={} (column {}): expected {}", in_quotes_around(specification, at + 1),
-            name, shortened(value, 80), at + 1, found->expected);
+            name, without_middle(value, 80), at + 1, found->expected);
     at = end;
   }
 }

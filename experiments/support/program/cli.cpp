@@ -250,7 +250,7 @@ std::size_t Cli::Implementation::read_flag(const std::vector<std::string>& all, 
       if (!e->is_positional) flags.push_back("--" + e->name);
       if (!e->other_name.empty()) flags.push_back("--" + e->other_name);
     }
-    fail("{}: no such flag{}", shortened(flag, 80), did_you_mean("--" + name, flags));
+    fail("{}: no such flag{}", without_middle(flag, 80), did_you_mean("--" + name, flags));
   }
   if (entry->is_switch) {
     require(!negated || !has_value, "{}: takes no value", flag);
@@ -265,7 +265,7 @@ std::size_t Cli::Implementation::read_flag(const std::vector<std::string>& all, 
   require(has_next, "{}: a value is missing ({})", flag, entry->placeholder);
   const std::string& next = all[at + 1];
   require(!next.starts_with("--"), "{0}: a value is missing ({1}) before {2}; if {2} is the value: {0}={2}", flag,
-          entry->placeholder, shortened(next, 80));
+          entry->placeholder, without_middle(next, 80));
   give(entry, next);
   return at + 1;
 }
@@ -277,7 +277,7 @@ void Cli::Implementation::read_positional(const std::string& text) {
   }
   std::string name = text.substr(0, text.find('='));
   fail("{}: unexpected argument{}", in_quotes(text),
-       find(name) ? fmt::format("; did you mean '--{}'?", shortened(text, 80)) : "");
+       find(name) ? fmt::format("; did you mean '--{}'?", without_middle(text, 80)) : "");
 }
 
 /// The lines of the flags of one group.

@@ -87,9 +87,9 @@ T from_text(const std::string& text) {
   auto value = meaning<T>(text);
   if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
     if (!value && is_whole(text)) {
-      require(!text.starts_with('-'), "{} is too small, the least is {}", shortened(text, 80),
+      require(!text.starts_with('-'), "{} is too small, the least is {}", without_middle(text, 80),
               std::numeric_limits<T>::min());
-      fail("{} is too large, the most is {}", shortened(text, 80), std::numeric_limits<T>::max());
+      fail("{} is too large, the most is {}", without_middle(text, 80), std::numeric_limits<T>::max());
     }
   }
   if (!value) fail("{} is not {}", in_quotes(text), expectation<T>());
@@ -108,7 +108,7 @@ T from_json(const Json& json) {
   } else {
     if (json.is_number()) return from_text<T>(text_of(json));
   }
-  fail("expected {}, found {}", expectation<T>(), shortened(text_of(json), 80));
+  fail("expected {}, found {}", expectation<T>(), without_middle(text_of(json), 80));
 }
 
 template <class T>

@@ -134,7 +134,7 @@ SharedProgram& shared_program() {
 int complain(const std::string& program, std::string message, int status) {
   std::replace(message.begin(), message.end(), '\n', ' ');
   std::fflush(stdout);
-  shared_program().print_error(program, shortened(message), status);
+  shared_program().print_error(program, without_middle(message), status);
   return status;
 }
 
