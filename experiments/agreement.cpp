@@ -19,21 +19,21 @@ struct Options : ClassificationOptions {
   }
 };
 
-TrainingResult train(EncoderClassifier& model, const Options& options, const LabelledData& data, const Run& run) {
-  TextBatches batches(data.train, options.batches, run.seed);
+TrainingResult train(EncoderClassifier& model, const Options& options, const PairData& data, const Run& run) {
+  PairBatches batches(data.train, options.batches, run.seed);
   AdamW optimizer(model.parameters(), options.training.adam);
   const Schedule schedule = options.training.learning_rate();
   Training training(run, model, optimizer, batches, options.training);  // continues from the run's checkpoint
-  auto dev_scores = [&] { return std::vector{DevScore{"accuracy", accuracy(model, data.dev, options.batches)}}; };
+  auto dev_scores = [&] { return std::vector{DevScore{"accuracy", accuracy(model, data.dev.pairs, options.batches)}}; };
   while (training.has_next_update()) {
     optimizer.zero_grad();
     for (const std::int64_t k : training.micro_batches()) {
       RandomScope random = training.random(k);  // of dropout
       AuxiliaryLosses auxiliary;                // of attention methods
-      const TextBatch batch = batches.next();
-      const Tensor lengths = batch.length_tensor();
-      const Variable logits = model.forward(batch.token_tensor(), lengths);  // [B, classes]
-      Variable loss = cross_entropy_loss(logits, batch.label_tensor(), {}, Total::sum);
+      const PairBatch batch = batches.next();
+      const Tensor lengths = batch.source_length_tensor();
+      const Variable logits = model.forward(batch.source_tensor(), lengths);  // [B, classes]
+      Variable loss = cross_entropy_loss(logits, batch.labels(), {}, Total::sum);
       const Tensor plain = loss.value();
       if (!auxiliary.empty()) loss = loss + sum(auxiliary.per_sentence(lengths));
       training.backward(loss, static_cast<double>(batch.rows), plain);

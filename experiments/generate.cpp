@@ -8,8 +8,7 @@
 #include <fmt/core.h>
 
 #include "experiments/support/data/generated.h"
-#include "experiments/support/data/generated_text.h"
-#include "experiments/support/data/text_sets.h"
+#include "experiments/support/data/grammar.h"
 #include "experiments/support/metrics/alignment.h"
 #include "experiments/support/program/program.h"
 #include "experiments/support/text/utf8.h"
@@ -57,14 +56,22 @@ struct GenerateOptions {
   }
 };
 
-/// The contents of files by their names.
-using Contents = std::map<std::string, std::string>;
+/// The name of a file, and a line of it.
+using Line = std::pair<std::string, std::string>;
 
-/// Writes the files into --out and prints them, with a command that trains on them. Throws Error, before anything is
-/// written, for the first that exists, unless --overwrite is given.
-void write(const GenerateOptions& options, const Contents& files, const std::string& program,
-           const std::string& flags = "") {
+/// Writes the files into --out, each beginning with `header`, and prints them, with a command that trains on them. A
+/// pair has the lines that `lines` says. Throws Error, before anything is written, for the first file that exists,
+/// unless --overwrite is given.
+void write(const GenerateOptions& options, const PairSource& pairs, const std::string& header,
+           const std::function<std::vector<Line>(const std::string& part, const TextPair& pair)>& lines,
+           const std::string& program, const std::string& flags = "") {
   const fs::path& out = options.out;
+  std::map<std::string, std::string> files;
+  for (const Part part : all_parts)
+    pairs.visit(part, [&](const TextPair& pair) {
+      for (const auto& [name, line] : lines(name_of(part), pair))
+        files.emplace(name, header).first->second += line + "\n";
+    });
   for (const auto& [name, text] : files)
     require(options.overwrite || !fs::exists(fs::symlink_status(out / name)),
             "{}: the file exists; give --overwrite to replace it, or another --out", (out / name).string());
@@ -109,55 +116,33 @@ TextPair spelt_out(const TextPair& pair) {
   return characters;
 }
 
-/// Writes all parts. Without a name of the source, texts have none.
-void write_pairs(const GenerateOptions& options, const PairSource& pairs, const std::string& source,
-                 const std::string& target, const std::string& program, bool characters = false) {
-  Contents files;
-  for (Part part : {Part::train, Part::dev, Part::test})
-    pairs.visit(part, [&](const TextPair& words) {
-      const TextPair pair = characters ? spelt_out(words) : words;
-      const std::string set = name_of(part) + std::string(".");
-      if (!source.empty()) files[set + source] += pair.source + "\n";
-      files[set + target] += pair.target + "\n";
-      if (!pair.alignment.empty()) files[set + "align"] += pair.alignment + "\n";
-    });
-  write(options, files, program, source.empty() ? "" : fmt::format(" --source {} --target {}", source, target));
-}
-
-void generate_mt(Cli& cli) {
-  GenerateOptions options;
-  bool characters = false;
-  cli.describe(
-      "Sentences of phrases, their translations and gold alignments: train.source, train.target, train.align, "
-      "and the same of dev and test.");
-  options.add_to(cli, true);
-  cli.option("--characters", characters, "spell the words out: characters with spaces between them, ▁ between words")
-      .also("--char");
-  cli.parse();
-  write_pairs(options, *generate_translation(options.specification()), "source", "target", "translate", characters);
-}
-
-/// The command for pairs, or texts alone, that need no flags of their own.
+/// The command for pairs, or texts alone if `source` is empty.
 std::function<void(Cli&)> pairs_command(const char* about, std::unique_ptr<PairSource> (*generate)(std::string_view),
-                                        const char* source, const char* target, const char* program) {
+                                        const std::string& source, const std::string& target, const char* program,
+                                        bool can_spell = false) {
   return [=](Cli& cli) {
     GenerateOptions options;
+    bool characters = false;
     cli.describe(about);
     options.add_to(cli, true);
+    if (can_spell)
+      cli.option("--characters", characters,
+                 "spell the words out: characters with spaces between them, ▁ between words")
+          .also("--char");
     cli.parse();
-    write_pairs(options, *generate(options.specification()), source, target, program);
+    const auto lines = [&](const std::string& set, const TextPair& words) {
+      const TextPair pair = characters ? spelt_out(words) : words;
+      std::vector<Line> lines{{set + "." + target, pair.target}};
+      if (!source.empty()) lines.emplace_back(set + "." + source, pair.source);
+      if (!pair.alignment.empty()) lines.emplace_back(set + ".align", pair.alignment);
+      return lines;
+    };
+    write(options, *generate(options.specification()), "", lines, program,
+          source.empty() ? "" : fmt::format(" --source {} --target {}", source, target));
   };
 }
 
 // ---- Texts with labels: tables with a header
-
-/// A table with a line for each example.
-template <class Line>
-std::string table_of(const std::string& header, const std::vector<Example>& examples, const Line& line) {
-  std::string table = header + "\n";
-  for (const Example& example : examples) table += line(example) + "\n";
-  return table;
-}
 
 void generate_sent(Cli& cli) {
   GenerateOptions options;
@@ -166,13 +151,10 @@ void generate_sent(Cli& cli) {
   options.add_to(cli, true);
   cli.option("--long", is_long, "texts of 150 to 400 words, like IMDB's reviews, instead of 10 to 20");
   cli.parse();
-  const ClassificationData data = generate_sentiment(options.specification(is_long ? "length=150-400" : ""));
-  auto table = [&](const std::vector<Example>& part) {
-    return table_of("sentence\tlabel", part, [&](const Example& example) {
-      return example.text + "\t" + data.classes[static_cast<std::size_t>(example.label)];
-    });
+  const auto lines = [](const std::string& part, const TextPair& pair) {
+    return std::vector<Line>{{part + ".tsv", pair.source + "\t" + pair.target}};
   };
-  write(options, {{"train.tsv", table(data.train)}, {"dev.tsv", table(data.dev)}, {"test.tsv", table(data.test)}},
+  write(options, generate_sentiment(options.specification(is_long ? "length=150-400" : "")), "sentence\tlabel\n", lines,
         "sentiment");
 }
 
@@ -187,23 +169,18 @@ void generate_sva(Cli& cli) {
   cli.option("--examples", examples, "number of sentences of all parts together").range(100, 1e8);
   cli.parse();
   const std::int64_t train = examples * 9 / 100, dev = examples / 100;
-  const ClassificationData data = generate_agreement(
-      options.specification(fmt::format("train={},dev={},test={}", train, dev, examples - train - dev)), false);
-  auto table = [](const std::vector<Example>& part) {
-    return table_of("sentence\tverb_idx\tlabel\tn_intervening\tn_attractors", part, [](const Example& example) {
-      return fmt::format("{} {}\t{}\t{}\t{}\t{}", example.text, example.label == 0 ? "is" : "are",
-                         split_words(example.text).size(), example.label == 0 ? "SING" : "PLUR", example.nouns_between,
-                         example.group);
-    });
+  const auto lines = [](const std::string& part, const TextPair& pair) {
+    const bool is_singular = pair.target == "singular";
+    const std::string line =
+        fmt::format("{} {}\t{}\t{}\t{}\t{}", pair.source, is_singular ? "is" : "are", split_words(pair.source).size(),
+                    is_singular ? "SING" : "PLUR", pair.nouns_between, pair.group);
+    std::vector<Line> lines{{"sva_" + part + ".tsv", line}};
+    if (part == "test" && pair.is_hard) lines.emplace_back("sva_hard.tsv", line);
+    return lines;
   };
-  std::vector<Example> hard = data.test;
-  std::erase_if(hard, [](const Example& example) { return !example.is_hard; });
-  write(options,
-        {{"sva_train.tsv", table(data.train)},
-         {"sva_dev.tsv", table(data.dev)},
-         {"sva_test.tsv", table(data.test)},
-         {"sva_hard.tsv", table(hard)}},
-        "agreement");
+  const std::string sizes = fmt::format("train={},dev={},test={}", train, dev, examples - train - dev);
+  write(options, generate_agreement(options.specification(sizes), false),
+        "sentence\tverb_idx\tlabel\tn_intervening\tn_attractors\n", lines, "agreement");
 }
 
 }  // namespace
@@ -211,7 +188,10 @@ void generate_sva(Cli& cli) {
 int main(int argc, char** argv) {
   return run(
       "generate", argc, argv,
-      {{"mt", "sentences, translations and gold alignments, for translate", generate_mt},
+      {{"mt", "sentences, translations and gold alignments, for translate",
+        pairs_command("Sentences of phrases, their translations and gold alignments: train.source, train.target, "
+                      "train.align, and the same of dev and test.",
+                      generate_translation, "source", "target", "translate", true)},
        {"sva", "sentences with the number of their verb, for agreement", generate_sva},
        {"sent", "texts with a sentiment, for sentiment", generate_sent},
        {"lm", "lines of text, for language_model",

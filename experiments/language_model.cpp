@@ -1,6 +1,6 @@
 // Language modelling: a Transformer decoder predicts the next word of a text.
 #include "autograd/operations.h"
-#include "experiments/support/data/generated_text.h"
+#include "experiments/support/data/generated.h"
 #include "experiments/support/tasks/sequence_task.h"
 #include "nn/auxiliary_losses.h"
 

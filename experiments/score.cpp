@@ -7,7 +7,6 @@
 #include "experiments/support/metrics/text_metrics.h"
 #include "experiments/support/program/program.h"
 #include "experiments/support/report/score_report.h"
-#include "experiments/support/text/bpe_codes.h"
 #include "experiments/support/text/words.h"
 
 namespace {
@@ -63,10 +62,18 @@ void print_list() {
   fmt::print("{}", table.text());
 }
 
+/// Joins the units of subword-nmt: deletes `@@ `, and an `@@` at the end.
+std::string join_subwords(std::string line) {
+  constexpr std::string_view joint = "@@ ";
+  for (std::size_t at = 0; (at = line.find(joint, at)) != std::string::npos;) line.erase(at, joint.size());
+  if (line.ends_with("@@")) line.resize(line.size() - 2);
+  return line;
+}
+
 TextFile read(const ScoreOptions& options, const std::string& path, bool is_reference) {
   TextFile file = read_lines(path);
   for (std::string& line : file.lines) {
-    if (options.join_subwords) line = join_units(line);
+    if (options.join_subwords) line = join_subwords(line);
     if (options.split_compounds) line = split_compounds(line);
     if (options.lead > 0 && !is_reference) line = lead(line, options.lead);
   }

@@ -1,6 +1,6 @@
 // Summarization: an encoder-decoder reads an article and writes its headline.
 #include "autograd/operations.h"
-#include "experiments/support/data/generated_text.h"
+#include "experiments/support/data/generated.h"
 #include "experiments/support/tasks/sequence_task.h"
 #include "nn/auxiliary_losses.h"
 

@@ -1,6 +1,6 @@
 // Tagging, a label for every word of a sentence: a complete task of one's own, with its model.
-#include "experiments/support/data/generated_text.h"
-#include "experiments/support/sequence/pair_data.h"
+#include "experiments/support/data/generated.h"
+#include "experiments/support/data/pair_data.h"
 #include "experiments/support/training/encoder_model.h"
 #include "experiments/support/training/experiment.h"
 #include "experiments/support/training/shared_work.h"
@@ -103,8 +103,9 @@ RunResult train_and_test(const Options& options, const PairData& data, const Run
 
 void program(Cli& cli) {
   Experiment<Options> experiment(cli, "Trains Transformer encoders to tag every word of a sentence.");
-  const PairData data(experiment.options().data, experiment.options().batches, experiment.directory());
+  const PairData data(experiment.options().data, experiment.directory());
   data.require_word_by_word();
+  experiment.check([&](const Options& row) { data.require_fitting(row.batches); });
   experiment.train(data, [&](const Options& row, const Run& run) { return train_and_test(row, data, run); });
 }
 

@@ -1,6 +1,6 @@
 // Translation: an encoder-decoder reads a sentence and writes it in another language.
 #include "autograd/operations.h"
-#include "experiments/support/data/generated_text.h"
+#include "experiments/support/data/generated.h"
 #include "experiments/support/tasks/sequence_task.h"
 #include "nn/auxiliary_losses.h"
 

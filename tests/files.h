@@ -30,6 +30,18 @@ struct Folder {
   Folder& operator=(const Folder&) = delete;
 
   std::filesystem::path operator/(const std::string& name) const { return path / name; }
+  /// Writes a file, in a folder inside this one if its name has one, and returns its path.
+  std::filesystem::path write(const std::string& name, const std::string& text) const {
+    std::filesystem::create_directories((path / name).parent_path());
+    std::ofstream(path / name, std::ios::binary) << text;
+    return path / name;
+  }
+  /// The text without the path of the folder.
+  std::string without(std::string text) const {
+    for (std::size_t at; (at = text.find(path.string() + "/")) != std::string::npos;)
+      text.erase(at, path.string().size() + 1);
+    return text;
+  }
   std::size_t files() const { return std::size_t(std::distance(std::filesystem::directory_iterator(path), {})); }
 };
 

@@ -1,4 +1,5 @@
-#include "experiments/support/training/batches.h"
+// Batches of pairs and of labelled texts: their shapes, their order, and their tokens, from memory and from disk.
+#include "experiments/support/data/batches.h"
 
 #include <algorithm>
 #include <map>
@@ -8,7 +9,8 @@
 #include <boost/test/unit_test.hpp>
 
 #include "experiments/support/data/split_mix.h"
-#include "experiments/support/program/program.h"
+#include "experiments/support/data/vocabulary.h"
+#include "experiments/support/program/cli.h"
 #include "tests/files.h"
 
 using namespace fovea;
@@ -16,6 +18,7 @@ using namespace fovea;
 namespace {
 
 using Lengths = std::vector<std::int64_t>;
+using Ints = std::vector<std::int32_t>;
 
 /// Many short texts, few long ones.
 Lengths random_lengths(std::size_t size, std::int64_t longest, std::uint64_t seed) {
@@ -38,17 +41,6 @@ std::int64_t padded_tokens(const std::vector<PlannedBatch>& batches) {
   std::int64_t total = 0;
   for (const PlannedBatch& batch : batches) total += batch.length * static_cast<std::int64_t>(batch.examples.size());
   return total;
-}
-
-EncodedExamples numbered(const Lengths& lengths) {
-  EncodedExamples examples;
-  for (std::size_t i = 0; i < lengths.size(); ++i) {
-    examples.tokens.emplace_back(static_cast<std::size_t>(lengths[i]), static_cast<int>(i) + special_tokens);
-    examples.labels.push_back(static_cast<int>(i % 3));
-    examples.groups.push_back(-1);
-  }
-  examples.lengths = lengths;
-  return examples;
 }
 
 }  // namespace
@@ -149,57 +141,91 @@ BOOST_AUTO_TEST_CASE(what_does_not_fit_the_budget_is_refused) {
   BOOST_TEST(evaluation_batches(Lengths{}, {}).empty());
 }
 
-BOOST_AUTO_TEST_CASE(a_batch_is_flat_and_padded) {
-  const EncodedExamples examples = numbered({2, 3, 1});
-  const TextBatch batch = fill({.length = 4, .examples = {2, 1}}, examples);
-  BOOST_TEST(batch.rows == 2);
-  BOOST_TEST(batch.length == 4);
-  BOOST_TEST(batch.tokens == (std::vector<std::int32_t>{6, 0, 0, 0, 5, 5, 5, 0}));
-  BOOST_TEST(batch.lengths == (std::vector<std::int32_t>{1, 3}));
-  BOOST_TEST(batch.labels == (std::vector<std::int32_t>{2, 1}));
-  BOOST_TEST(batch.indices == (std::vector<std::int64_t>{2, 1}));
+BOOST_AUTO_TEST_CASE(a_batch_has_what_is_read_and_what_is_written) {
+  EncodedPairs pairs;
+  pairs.append({7, 8}, std::vector<int>{9, 10, 11});
+  pairs.append({5}, std::vector<int>{6});
+  const BatchOptions options{.tokens = 64, .sentences = 0, .length_multiple = 4};
+  const PairBatch batch = fill({.length = 4, .examples = {1, 0}}, pairs, options);
+  BOOST_TEST(batch.source == (Ints{5, end_id, 0, 0, 7, 8, end_id, 0}));
+  BOOST_TEST(batch.source_lengths == (Ints{2, 3}));
+  BOOST_TEST(batch.target_in == (Ints{begin_id, 6, 0, 0, begin_id, 9, 10, 11}));
+  BOOST_TEST(batch.target_out == (Ints{6, end_id, 0, 0, 9, 10, 11, end_id}));
+  BOOST_TEST(batch.target_lengths == (Ints{2, 4}));
+  BOOST_TEST(batch.target_tokens == 6);
+
+  EncodedPairs labelled;
+  labelled.has_labels = true;
+  labelled.append({}, std::vector<int>{3});  // no row is padding alone
+  labelled.append({7, 8, 9}, std::vector<int>{1});
+  BOOST_TEST(labelled.lengths == (Lengths{1, 3}));
+  const PairBatch texts = fill({.length = 8, .examples = {1, 0}}, labelled, options);
+  BOOST_TEST(texts.source == (Ints{7, 8, 9, 0, 0, 0, 0, 0, unknown_id, 0, 0, 0, 0, 0, 0, 0}));
+  BOOST_TEST(texts.source_lengths == (Ints{3, 1}));
+  BOOST_TEST(texts.labels().to_vector<int>() == (Ints{1, 3}));
 }
 
-BOOST_AUTO_TEST_CASE(texts_are_cut_and_never_empty) {
-  const std::vector<std::string_view> texts = {"a b c d e"};
-  const auto tokenizer = train_tokenizer({.min_count = 1}, texts);
-  const std::vector<Example> examples = {{.text = "a b c", .label = 1, .group = 3}, {.text = " ", .label = 0}};
-  const EncodedExamples all = encode(examples, *tokenizer, 0), cut = encode(examples, *tokenizer, 2);
-  BOOST_TEST(all.lengths == (Lengths{3, 1}));
-  BOOST_TEST(cut.lengths == (Lengths{2, 1}));
-  BOOST_TEST(all.tokens[0] == tokenizer->encode("a b c"));
-  BOOST_TEST(cut.tokens[0] == tokenizer->encode("a b"));
-  BOOST_TEST(all.tokens[1] == std::vector<int>{unknown_id});
-  BOOST_TEST(all.labels == (std::vector<int>{1, 0}));
-  BOOST_TEST(all.groups == (std::vector<int>{3, -1}));
-}
-
-BOOST_AUTO_TEST_CASE(plans_continue_from_any_place) {
-  const EncodedExamples examples = numbered(random_lengths(300, 30, 9));
+BOOST_AUTO_TEST_CASE(batches_give_every_pair_once_and_continue_from_any_place) {
+  EncodedPairs pairs;
+  SplitMix random(11);
+  for (int k = 0; k < 200; ++k)  // of any length, 0 included; the tokens say k
+    pairs.append(std::vector<int>(random.below(20), 100 + k), std::vector<int>(random.below(25), 300 + k));
   const BatchOptions options{.tokens = 256, .sentences = 0, .length_multiple = 8};
-  BatchPlans whole(examples.lengths, options, 5);
-  std::vector<PlannedBatch> expected;
+  PairBatches whole(pairs, options, 5);
   const std::int64_t per_epoch = whole.batches_per_epoch();
   BOOST_REQUIRE(per_epoch > 4);
-  for (std::int64_t i = 0; i < 3 * per_epoch; ++i) {
+  std::vector<PairBatch> expected;
+  std::vector<int> seen(200, 0);
+  for (std::int64_t i = 0; i < 2 * per_epoch; ++i) {
     BOOST_TEST(whole.epoch() == i / per_epoch);
     BOOST_TEST(whole.position() == i % per_epoch);
     expected.push_back(whole.next());
+    for (std::int64_t k : expected.back().indices) ++seen[static_cast<std::size_t>(k)];
   }
-  for (const std::int64_t start : {std::int64_t{0}, std::int64_t{3}, per_epoch - 1, per_epoch, 2 * per_epoch + 2}) {
-    BatchPlans plans(examples.lengths, options, 5);
-    plans.seek(start / per_epoch, start % per_epoch);
-    for (std::int64_t i = start; i < 3 * per_epoch; ++i) {
-      const PlannedBatch batch = plans.next();
-      BOOST_TEST(batch.length == expected[static_cast<std::size_t>(i)].length);
-      BOOST_TEST(batch.examples == expected[static_cast<std::size_t>(i)].examples);
+  BOOST_TEST(seen == std::vector<int>(200, 2));
+  for (const std::int64_t start : {std::int64_t{2}, per_epoch - 1, per_epoch + 3}) {
+    PairBatches batches(pairs, options, 5);
+    batches.next();
+    batches.seek(start / per_epoch, start % per_epoch);
+    for (std::int64_t i = start; i < 2 * per_epoch; ++i) {
+      BOOST_TEST(batches.position() == i % per_epoch);
+      const PairBatch batch = batches.next();
+      BOOST_TEST(batch.source == expected[static_cast<std::size_t>(i)].source);
+      BOOST_TEST(batch.target_out == expected[static_cast<std::size_t>(i)].target_out);
     }
   }
-  BatchPlans plans(examples.lengths, options, 5);
-  BOOST_TEST(contains(message_of([&] { plans.seek(0, per_epoch); }), "position"));
-  BOOST_TEST(contains(message_of([&] { plans.seek(-1, 0); }), "epoch -1"));
-  const EncodedExamples none;
-  BOOST_TEST(contains(message_of([&] { BatchPlans(none.lengths, options, 1); }), "no example"));
+  BOOST_TEST(contains(message_of([&] { whole.seek(0, per_epoch); }), "position"));
+  BOOST_TEST(contains(message_of([&] { whole.seek(-1, 0); }), "epoch -1"));
+  const EncodedPairs none;
+  BOOST_TEST(contains(message_of([&] { PairBatches(none, options, 1); }), "no example"));
+}
+
+BOOST_AUTO_TEST_CASE(tokens_come_back_from_memory_and_from_disk) {
+  const Folder folder;
+  for (std::size_t memory : {std::size_t{0}, std::size_t{200}, TokenStore::default_memory}) {
+    SplitMix random(3);
+    TokenStore store(memory, folder.path);
+    std::vector<Ints> texts;
+    for (int k = 0; k < 300; ++k) {
+      Ints text(random.below(30));
+      for (int& token : text) token = static_cast<int>(random.below(50000));
+      store.append(text);
+      texts.push_back(text);
+    }
+    BOOST_TEST(folder.files() == 0u);  // the file has no name
+    BOOST_REQUIRE(store.size() == texts.size());
+    for (std::size_t k = texts.size(); k-- > 0;) BOOST_TEST(tokens_at(store, k) == texts[k]);
+  }
+  const int status = status_in_child([&] {
+    ::setenv("TMPDIR", (folder / "none").c_str(), 1);
+    TokenStore small, large(0);
+    small.append(Ints{1});  // which needs no file
+    const std::string message = message_of([&] { large.append(Ints{1}); });
+    return contains(message, "TMPDIR: '" + (folder / "none").string() + "' is no directory") ? 0 : 1;
+  });
+  BOOST_TEST(status == 0);
+  TokenStore nowhere(0, folder / "none");
+  BOOST_TEST(contains(message_of([&] { nowhere.append(Ints{1}); }), "/none: cannot be written: No such"));
 }
 
 BOOST_AUTO_TEST_CASE(batches_by_sentences_have_as_many_rows_whatever_their_length) {

@@ -1,5 +1,7 @@
 // Classifiers as the programs train them, and what they leave.
+#include <algorithm>
 #include <cmath>
+#include <tuple>
 
 #include <boost/test/unit_test.hpp>
 
@@ -116,12 +118,59 @@ BOOST_AUTO_TEST_CASE(a_row_has_its_own_precision) {
   BOOST_TEST(best(out / "again-seed-1") == best(out / "f32-seed-1"));
 }
 
-BOOST_AUTO_TEST_CASE(a_comparison_of_one_attention_can_label_text_too) {
-  Folder folder;
+BOOST_AUTO_TEST_CASE(the_texts_of_a_file_are_labelled_one_by_one) {
+  const Folder folder;
   const std::string out = (folder / "out").string();
   BOOST_TEST(agreement(tiny_classifier(out, {"--compare", "gaussian"})).status == 0);
-  std::ofstream(folder / "new.txt") << "the boy near the dogs\n";
-  BOOST_TEST(agreement({"--model", out + "/gaussian-seed-1", "--label", (folder / "new.txt").string()}).status == 0);
+  struct Case {
+    std::string name, text;
+    int labels;
+    std::string err = "";
+    int status = 0;
+  };
+  for (const Case& one : std::vector<Case>{
+           {"a.txt", "the boys\n\n the dog\n", 3},  // a blank line is a blank text
+           {"a", "two\tcolumns\nno label\n", 2},
+           {"a.txt", "", 0},
+           {"a.txt", "the dog\n\xff\n", 1, "a.txt:2: byte 1 is 0xff: not valid UTF-8", 2},
+           {"a.tsv", "label\tsentence\npos\tthe dog\n\nneg\tthe boys\n", 3, "a.tsv: labels are for column sentence\n"},
+           {"a.tsv", "text\tlabel\nthe dog\tpos\nb\n", 1, "a.tsv:3: 1 column, expected 2 as in the first line", 2},
+           {"a.csv", "\"the dog, the\"\nboys\n", 2, "a.csv: labels are for column 1\n"},
+           {"a.csv", "a,b,c\n", 0, "a.csv:1: 3 columns (a, b, c); expected 1 for TEXT, which --columns TEXT chooses",
+            2},
+           {"a.jsonl", "{\"id\": 1, \"text\": \"the dog\"}\n\n{\"text\": \"boys\"}\n", 3, "labels are for key text\n"},
+           {"a.jsonl", "{\"t\": \"the dog\"}\n", 0, "a.jsonl:1: 1 key (t); expected 1 for TEXT", 2}}) {
+    const std::string file = folder.write(one.name, one.text).string();
+    const Ended done = agreement({"--model", out + "/gaussian-seed-1", "--label", file});
+    BOOST_TEST(done.status == one.status, done.err);
+    BOOST_TEST(std::count(done.out.begin(), done.out.end(), '\n') == one.labels, one.text);
+    BOOST_TEST((one.err.empty() ? done.err.empty() : contains(done.err, one.err)), done.err);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(test_texts_that_are_also_training_texts_are_counted) {
+  const auto lines = [](int first, int last, const std::string& label, const std::string& line) {
+    std::string text;
+    for (int i = first; i < last; ++i) text += fmt::format("{} {}{}\n", line, i, label.empty() ? "" : "\t" + label);
+    return text;
+  };
+  for (const auto& [program, ending, label, line, expected] :
+       {std::tuple("sentiment", ".tsv", "x", "text", "2 of 200 test texts and 9 of 100 development texts"),
+        std::tuple("language_model", ".txt", "", "a line of more than forty characters, of a book",
+                   "2 of 200 test texts and 9 of 100 development texts"),
+        std::tuple("language_model", ".txt", "", "Title", "")}) {
+    const Folder folder;
+    folder.write(std::string("train") + ending, lines(0, 300, label, line) + lines(900, 901, *label ? "y" : "", line));
+    folder.write(std::string("dev") + ending, lines(291, 391, label, line));
+    folder.write(std::string("test") + ending, lines(298, 498, label, line));
+    const Ended done =
+        ended(program, {"--data", folder.path.string(), "--updates", "1", "--model-dim", "8", "--feed-forward-dim", "8",
+                        "--layers", "1", "--min-count", "1", "--out", (folder / "out").string()});
+    BOOST_TEST(done.status == 0, done.err);
+    BOOST_TEST(
+        contains(done.out, std::string("warning: ") + expected + " are also training texts\n") == (*expected != 0),
+        done.out);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(what_is_refused_names_its_flag_reads_no_data_and_leaves_nothing) {
@@ -197,19 +246,20 @@ BOOST_AUTO_TEST_CASE(examples_are_the_test_texts_with_gold_and_predicted_class) 
   Folder folder;
   const std::string out = (folder / "out").string();
   BOOST_TEST_REQUIRE(agreement(tiny_classifier(out)).status == 0);
-  const ClassificationData data = generate_agreement("generated:train=100,dev=20,test=20", false);
+  const LabelledTexts data = generate_agreement("generated:train=100,dev=20,test=20", false);
+  const std::vector<TextPair>& texts = data[Part::test];
   const std::optional<RunResult> run = load_result(out);
   const std::vector<TestedExample>& examples = run->tests.at(0).examples;
-  BOOST_TEST_REQUIRE(examples.size() == data.test.size());
+  BOOST_TEST_REQUIRE(examples.size() == texts.size());
   double right = 0, right_without_attractors = 0, without_attractors = 0;
-  for (std::size_t k = 0; k < data.test.size(); ++k) {
+  for (std::size_t k = 0; k < texts.size(); ++k) {
     const TestedExample& example = examples[k];
-    BOOST_TEST(example.input == data.test[k].text);
-    BOOST_TEST(example.reference == data.classes[static_cast<std::size_t>(data.test[k].label)]);
-    BOOST_TEST(example.group == data.test[k].group);
+    BOOST_TEST(example.input == texts[k].source);
+    BOOST_TEST(example.reference == texts[k].target);
+    BOOST_TEST(example.group == texts[k].group);
     BOOST_TEST_REQUIRE(example.probabilities.size() == 2u);
     BOOST_TEST(example.probabilities[0] + example.probabilities[1] == 1, boost::test_tools::tolerance(1e-5));
-    BOOST_TEST(example.hypothesis == data.classes[example.probabilities[0] < example.probabilities[1]]);
+    BOOST_TEST(example.hypothesis == data.labels[example.probabilities[0] < example.probabilities[1]]);
     const bool is_right = example.hypothesis == example.reference;
     right += is_right;
     if (example.group == 0) right_without_attractors += is_right, ++without_attractors;

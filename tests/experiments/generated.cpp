@@ -1,3 +1,4 @@
+// Generated texts are what their grammars say, and never change.
 #include "experiments/support/data/generated.h"
 
 #include <algorithm>
@@ -22,11 +23,8 @@ bool is_in(std::string_view word, const std::array<std::string_view, n>& words) 
 
 /// 0 for a singular noun, 1 for a plural one, -1 for another word.
 int number_of(std::string_view word) {
-  for (const auto& noun : lexicon::nouns) {
-    if (word == noun.singular) return 0;
-    if (word == noun.plural) return 1;
-  }
-  return -1;
+  const auto place = std::ranges::find(lexicon::nouns, word) - lexicon::nouns.begin();
+  return place == std::ssize(lexicon::nouns) ? -1 : static_cast<int>(place % 2);
 }
 
 /// Numbers of the nouns from the head on. The head's phrase is the first one, behind the last conjunction, that is not
@@ -49,26 +47,53 @@ std::vector<int> noun_numbers(const std::string& text) {
   return numbers;
 }
 
-std::uint64_t digest(const ClassificationData& data) {
+/// 0 for the first label, 1 for the second.
+int label_of(const TextPair& pair) { return pair.target == "plural" || pair.target == "positive"; }
+
+std::vector<TextPair> pairs_of(const PairSource& source, Part part) {
+  std::vector<TextPair> pairs;
+  source.visit(part, [&](const TextPair& pair) { pairs.push_back(pair); });
+  return pairs;
+}
+
+std::uint64_t digest(const PairSource& source) {
   std::uint64_t hash = 0;
-  for (const auto* part : {&data.train, &data.dev, &data.test}) {
-    for (const Example& example : *part) {
-      hash = mix_bits(hash + stable_hash(example.text) + static_cast<std::uint64_t>(example.label));
-    }
-  }
+  for (const Part part : all_parts)
+    for (const TextPair& pair : pairs_of(source, part))
+      hash = mix_bits(hash + (source.classes().empty()
+                                  ? stable_hash(pair.source + "|" + pair.target + "|" + pair.alignment)
+                                  : stable_hash(pair.source) + static_cast<std::uint64_t>(label_of(pair))));
   return hash;
 }
 
-std::set<std::string> texts(const std::vector<Example>& examples) {
-  std::set<std::string> result;
-  for (const Example& example : examples) result.insert(example.text);
-  return result;
+void no_source_is_in_two_parts(const PairSource& data) {
+  std::set<std::string> train, dev;
+  for (const TextPair& pair : pairs_of(data, Part::train)) train.insert(pair.source);
+  for (const TextPair& pair : pairs_of(data, Part::dev)) {
+    BOOST_TEST(!train.contains(pair.source));
+    dev.insert(pair.source);
+  }
+  for (const TextPair& pair : pairs_of(data, Part::test))
+    BOOST_TEST((!train.contains(pair.source) && !dev.contains(pair.source)));
 }
 
-void no_text_is_in_two_parts(const ClassificationData& data) {
-  const auto train = texts(data.train), dev = texts(data.dev);
-  for (const Example& example : data.test) BOOST_TEST((!train.contains(example.text) && !dev.contains(example.text)));
-  for (const Example& example : data.dev) BOOST_TEST(!train.contains(example.text));
+std::vector<std::string> words_of(const std::string& text) {
+  std::vector<std::string> words;
+  for (std::string_view word : split_words(text)) words.emplace_back(word);
+  return words;
+}
+
+struct Link {
+  std::size_t source, target;
+};
+
+std::vector<Link> links_of(const std::string& alignment) {
+  std::vector<Link> links;
+  for (const std::string& link : words_of(alignment)) {
+    std::size_t dash = link.find('-');
+    links.push_back({std::stoul(link.substr(0, dash)), std::stoul(link.substr(dash + 1))});
+  }
+  return links;
 }
 
 }  // namespace
@@ -95,95 +120,215 @@ BOOST_AUTO_TEST_CASE(random_numbers_are_the_published_ones) {
 }
 
 BOOST_AUTO_TEST_CASE(labels_of_agreement_are_the_heads_number) {
-  const ClassificationData data = generate_agreement("generated:train=3000,dev=100,test=100,seed=3", false);
-  BOOST_TEST(data.train.size() == 3000u);
-  BOOST_TEST(data.dev.size() == 100u);
+  const LabelledTexts data = generate_agreement("generated:train=3000,dev=100,test=100,seed=3", false);
+  BOOST_TEST(data[Part::train].size() == 3000u);
+  BOOST_TEST(data[Part::dev].size() == 100u);
   std::map<int, int> by_attractors;
   int plural = 0, with_clause = 0, first_noun = 0;
-  for (const Example& example : data.train) {
-    const auto numbers = noun_numbers(example.text);
+  for (const TextPair& example : data[Part::train]) {
+    const auto numbers = noun_numbers(example.source);
     BOOST_REQUIRE(!numbers.empty());
-    BOOST_TEST(numbers.front() == example.label, example.text);
-    const auto attractors = std::count(numbers.begin(), numbers.end(), 1 - example.label);
-    BOOST_TEST(attractors == example.group, example.text);
+    BOOST_TEST(numbers.front() == label_of(example), example.source);
+    const auto attractors = std::count(numbers.begin(), numbers.end(), 1 - label_of(example));
+    BOOST_TEST(attractors == example.group, example.source);
     ++by_attractors[example.group];
-    plural += example.label;
-    const auto words = split_words(example.text);
+    plural += label_of(example);
+    const auto words = split_words(example.source);
     with_clause +=
         std::any_of(words.begin(), words.end(), [](auto word) { return is_in(word, lexicon::conjunctions); });
     const auto first = std::find_if(words.begin(), words.end(), [](auto word) { return number_of(word) >= 0; });
-    first_noun += number_of(*first) == example.label;
+    first_noun += number_of(*first) == label_of(example);
   }
   BOOST_TEST(std::abs(plural - 1500) < 120);
   BOOST_TEST(std::abs(with_clause - 450) < 90);
   BOOST_TEST(std::abs(first_noun - 2580) < 110);  // 1 - (1 - .85 * .85) / 2
   const std::map<int, double> expected = {{0, .38}, {1, .31}, {2, .195}, {3, .088}, {4, .026}};
   for (const auto& [attractors, share] : expected) BOOST_TEST(std::abs(by_attractors[attractors] - 3000 * share) < 110);
-  no_text_is_in_two_parts(data);
+  no_source_is_in_two_parts(data);
 }
 
 BOOST_AUTO_TEST_CASE(the_hard_subset_has_attractors_only) {
-  const ClassificationData data = generate_agreement("generated:train=100,dev=10,test=300", true);
-  for (const Example& example : data.test) {
-    BOOST_TEST(noun_numbers(example.text).size() == static_cast<std::size_t>(example.group) + 1);
+  const LabelledTexts data = generate_agreement("generated:train=100,dev=10,test=300", true);
+  for (const TextPair& example : data[Part::test]) {
+    BOOST_TEST(noun_numbers(example.source).size() == static_cast<std::size_t>(example.group) + 1);
   }
   bool mixed = false;
-  for (const Example& example : data.train) {
-    mixed = mixed || noun_numbers(example.text).size() != static_cast<std::size_t>(example.group) + 1;
+  for (const TextPair& example : data[Part::train]) {
+    mixed = mixed || noun_numbers(example.source).size() != static_cast<std::size_t>(example.group) + 1;
   }
   BOOST_TEST(mixed);
-  for (const Example& example : generate_agreement("generated:train=300,dev=10,test=10,attractors=2", false).train) {
-    BOOST_TEST(example.group <= 2);
-  }
+  for (const TextPair& pair : pairs_of(generate_agreement("generated:train=300,attractors=2", false), Part::train))
+    BOOST_TEST(pair.group <= 2);
 }
 
 BOOST_AUTO_TEST_CASE(labels_of_sentiment_are_the_sign_of_the_sum) {
   for (const char* specification :
        {"generated:train=2000,dev=50,test=50", "generated:train=200,length=150-400,polar=0.1",
         "generated:train=500,length=3,not=1"}) {
-    const ClassificationData data = generate_sentiment(specification);
+    const LabelledTexts data = generate_sentiment(specification);
     int positive = 0, flips = 0;
-    for (const Example& example : data.train) {
+    for (const TextPair& example : data[Part::train]) {
       int sum = 0, sign = 1;
-      for (const std::string_view word : split_words(example.text)) {
+      for (const std::string_view word : split_words(example.source)) {
         const int polarity = is_in(word, lexicon::positive) ? 1 : is_in(word, lexicon::negative) ? -1 : 0;
         sum += sign * polarity;
         if (polarity != 0) sign = 1;
         if (word == "not") sign = -1;
         flips += word == "not" ? 1 : 0;
       }
-      BOOST_TEST(sum != 0, example.text);
-      BOOST_TEST((sum > 0) == (example.label == 1), example.text);
-      positive += example.label;
+      BOOST_TEST(sum != 0, example.source);
+      BOOST_TEST((sum > 0) == (label_of(example) == 1), example.source);
+      positive += label_of(example);
     }
     BOOST_TEST(flips > 0);
-    BOOST_TEST(std::abs(positive * 2 - static_cast<int>(data.train.size())) < static_cast<int>(data.train.size()) / 5);
-    no_text_is_in_two_parts(data);
+    BOOST_TEST(std::abs(positive * 2 - static_cast<int>(data[Part::train].size())) <
+               static_cast<int>(data[Part::train].size()) / 5);
+    no_source_is_in_two_parts(data);
   }
 }
 
 BOOST_AUTO_TEST_CASE(lengths_are_those_asked_for) {
   std::set<std::size_t> lengths;
-  for (const Example& example : generate_sentiment("generated:train=500,length=5-9").train) {
-    lengths.insert(split_words(example.text).size());
-  }
+  for (const TextPair& pair : pairs_of(generate_sentiment("generated:train=500,length=5-9"), Part::train))
+    lengths.insert(split_words(pair.source).size());
   BOOST_TEST(lengths == (std::set<std::size_t>{5, 6, 7, 8, 9}));
+}
+
+BOOST_AUTO_TEST_CASE(a_sentence_is_translated_as_the_grammar_says) {
+  TextPair first = pairs_of(*generate_translation("generated:train=3"), Part::train).front();
+  BOOST_TEST(first.source ==
+             "pa loru tira fafi bope sefu rabu pa pusa rotu dana dipo malu nenu bomu pa bope nosu rosi fore tifa");
+  BOOST_TEST(first.target ==
+             "ogeto isero isug anef ibago eboro abelo ireko ofemo akig ufala ateba anaf ipasa ibufa obod aredo isug");
+  BOOST_TEST(first.alignment ==
+             "6-0 5-1 4-2 1-3 2-4 3-5 14-6 13-7 12-8 11-9 10-10 9-11 8-12 20-13 19-14 18-15 17-16 16-17");
+}
+
+BOOST_AUTO_TEST_CASE(aligned_words_translate_each_other_and_particles_nothing) {
+  std::map<std::string, std::set<std::string>> stems_of, words_with_stem;
+  std::set<std::string> endings;
+  int moved = 0;
+  for (const TextPair& pair : pairs_of(*generate_translation("generated:train=3000"), Part::train)) {
+    auto source = words_of(pair.source), target = words_of(pair.target);
+    std::vector<Link> links = links_of(pair.alignment);
+    std::set<std::size_t> aligned;
+    BOOST_TEST(links.size() == target.size());
+    std::size_t particles = static_cast<std::size_t>(std::count(source.begin(), source.end(), "pa"));
+    BOOST_TEST(links.size() + particles == source.size());
+    for (const Link& link : links) {
+      aligned.insert(link.source);
+      BOOST_TEST(source.at(link.source) != "pa");
+      std::string stem = target.at(link.target).substr(0, 4);
+      endings.insert(target[link.target].substr(4));
+      stems_of[source[link.source]].insert(stem);
+      words_with_stem[stem].insert(source[link.source]);
+    }
+    BOOST_TEST(aligned.size() == links.size());
+    moved += particles > 0;
+  }
+  BOOST_TEST(stems_of.size() == 200u);  // 8 types of 25 words
+  for (const auto& [word, stems] : stems_of) BOOST_TEST(stems.size() == 1u, word);
+  for (const auto& [stem, words] : words_with_stem) BOOST_TEST(words.size() == 1u, stem);
+  BOOST_TEST((endings == std::set<std::string>{"", "a", "o"}));
+  BOOST_TEST(moved > 1500);
+}
+
+BOOST_AUTO_TEST_CASE(without_particles_and_with_phrases_of_one_word_the_order_is_kept) {
+  for (const TextPair& pair : pairs_of(*generate_translation("generated:train=200,swap=0,length=1"), Part::train))
+    for (const Link& link : links_of(pair.alignment)) BOOST_TEST(link.source == link.target);
+}
+
+BOOST_AUTO_TEST_CASE(a_phrase_is_followed_by_one_of_another_type) {
+  std::map<std::string, std::set<std::string>> followers;
+  for (const TextPair& pair :
+       pairs_of(*generate_translation("generated:train=3000,swap=0,length=1,phrases=4,words=4"), Part::train)) {
+    auto source = words_of(pair.source);
+    for (std::size_t k = 1; k < source.size(); ++k) followers[source[k - 1]].insert(source[k]);
+  }
+  BOOST_TEST(followers.size() == 32u);  // 8 types of 4 words
+  for (const auto& [word, next] : followers) BOOST_TEST(next.size() == 28u, word);
+}
+
+BOOST_AUTO_TEST_CASE(a_phrase_behind_the_particle_goes_behind_the_next) {
+  for (const TextPair& pair :
+       pairs_of(*generate_translation("generated:train=300,swap=1,length=1,phrases=2"), Part::train)) {
+    BOOST_TEST(pair.source.starts_with("pa "));
+    BOOST_TEST(pair.alignment == "2-0 1-1");
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_headline_says_what_the_first_sentence_says) {
+  for (const TextPair& pair : pairs_of(*generate_summaries("generated:train=500"), Part::train)) {
+    std::string first = pair.source.substr(0, pair.source.find(" ."));
+    auto words = words_of(first), headline = words_of(pair.target);
+    BOOST_TEST(headline.size() >= 3u);
+    BOOST_TEST(headline.size() <= 4u);
+    auto at = words.begin();
+    for (const std::string& word : headline) {
+      at = std::find(at, words.end(), word);
+      BOOST_REQUIRE_MESSAGE(at != words.end(), pair.source << " | " << pair.target);
+      ++at;
+    }
+    auto sentences = std::count(pair.source.begin(), pair.source.end(), '.');
+    BOOST_TEST((sentences >= 3 && sentences <= 6));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(brackets_of_lines_are_closed_in_order) {
+  int brackets = 0;
+  for (const TextPair& pair : pairs_of(*generate_lines("generated:train=2000"), Part::train)) {
+    BOOST_TEST(pair.source.empty());
+    std::string open;
+    for (const std::string& word : words_of(pair.target)) {
+      if (word == "(" || word == "[") open += word, ++brackets;
+      if (word != ")" && word != "]") continue;
+      BOOST_REQUIRE(!open.empty());
+      BOOST_TEST(open.back() == (word == ")" ? '(' : '['));
+      open.pop_back();
+    }
+    BOOST_TEST(open.empty());
+  }
+  BOOST_TEST(brackets > 1000);
+}
+
+BOOST_AUTO_TEST_CASE(tags_say_where_the_translation_of_each_word_goes) {
+  const auto pairs = pairs_of(*generate_translation("generated:train=100"), Part::train),
+             tagged = pairs_of(*generate_tags("generated:train=100"), Part::train);
+  for (std::size_t k = 0; k < pairs.size(); ++k) {
+    std::map<std::size_t, std::size_t> target_of;
+    for (const Link& link : links_of(pairs[k].alignment)) target_of[link.source] = link.target;
+    std::string tags;
+    std::size_t translated = 0;
+    for (std::size_t word = 0; word < words_of(pairs[k].source).size(); ++word) {
+      const auto found = target_of.find(word);
+      tags += tags.empty() ? "" : " ";
+      tags += found == target_of.end()     ? "none"
+              : found->second < translated ? "left"
+              : found->second > translated ? "right"
+                                           : "stay";
+      translated += found != target_of.end();
+    }
+    BOOST_TEST(tagged[k].source == pairs[k].source);
+    BOOST_TEST(tagged[k].target == tags);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(the_same_specification_gives_the_same_texts_everywhere) {
   // These numbers change only if the data sets do, which makes earlier results incomparable.
   BOOST_TEST(digest(generate_agreement("generated:train=200,dev=20,test=20", false)) == 879655199461792597u);
   BOOST_TEST(digest(generate_sentiment("generated:train=200,dev=20,test=20")) == 14919364462729102325u);
-  BOOST_TEST(digest(generate_sentiment("generated:train=200,dev=20,test=20,seed=2")) !=
-             digest(generate_sentiment("generated:train=200,dev=20,test=20")));
+  BOOST_TEST(digest(generate_sentiment("generated:train=200,dev=20,test=20,seed=2")) != 14919364462729102325u);
+  const auto translation = generate_translation("generated:train=300,dev=30,test=40,seed=7");
+  BOOST_TEST(digest(*translation) == 3200794671564095329u);
+  BOOST_TEST(digest(*generate_summaries("generated:train=300,dev=30,test=40")) == 1190254875230322339u);
+  BOOST_TEST(digest(*generate_lines("generated:train=300,dev=30,test=40")) == 3692266231502753298u);
+  BOOST_TEST(pairs_of(*translation, Part::dev).size() == 30u);
+  no_source_is_in_two_parts(*translation);
 }
 
 BOOST_AUTO_TEST_CASE(no_word_of_the_lexicon_means_two_things) {
   std::set<std::string_view> nouns;
-  for (const auto& noun : lexicon::nouns) {
-    BOOST_TEST(nouns.insert(noun.singular).second);
-    BOOST_TEST(nouns.insert(noun.plural).second);
-  }
+  for (const std::string_view noun : lexicon::nouns) BOOST_TEST(nouns.insert(noun).second);
   for (const std::string_view word : lexicon::neutral) {
     BOOST_TEST((!is_in(word, lexicon::positive) && !is_in(word, lexicon::negative) && word != "not"), word);
   }
@@ -216,6 +361,10 @@ BOOST_AUTO_TEST_CASE(wrong_specifications_are_refused_with_their_column) {
   }
   BOOST_TEST(
       contains(message_of([] { generate_sentiment("generated:polar=nan"); }), "expected a number from 0.01 to 1"));
+  BOOST_TEST(message_of([] { generate_translation("generated:phrases=6-2"); }) ==
+             "--data: 'generated:phrases=6-2': phrases=6-2 (column 11): expected LOW-HIGH, both from 1 to 50");
+  BOOST_TEST(contains(message_of([] { generate_lines("generated:word=3"); }),
+                      "no option 'word' (column 11); did you mean 'words'?"));
   BOOST_TEST(is_generated("generated"));
   BOOST_TEST(is_generated("generated:x"));
   BOOST_TEST(!is_generated("generated_by_me.tsv"));

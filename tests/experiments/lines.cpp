@@ -1,22 +1,17 @@
+// Lines of files, words, characters and numbers.
 #include "experiments/support/text/lines.h"
-
-#include <fstream>
 
 #include <boost/test/unit_test.hpp>
 #include <unistd.h>
 #include <zlib.h>
 
+#include "experiments/support/text/number.h"
 #include "experiments/support/text/words.h"
 #include "tests/files.h"
 
 using namespace fovea;
 
 namespace {
-
-std::filesystem::path write(const std::filesystem::path& path, const std::string& bytes) {
-  std::ofstream(path, std::ios::binary) << bytes;
-  return path;
-}
 
 std::string compressed(const std::string& text) {
   z_stream stream{};
@@ -48,14 +43,14 @@ BOOST_AUTO_TEST_CASE(line_ends_and_byte_order_mark_are_dropped) {
   Folder folder;
   const Lines expected = {"one", "", "zwei \xc3\xa4", "\xe4\xb8\x89 \xf0\x9f\x98\x80"};
   const std::string text = "one\n\nzwei \xc3\xa4\n\xe4\xb8\x89 \xf0\x9f\x98\x80";
-  BOOST_TEST(lines_of(write(folder / "plain", text)) == expected);
-  BOOST_TEST(lines_of(write(folder / "end", text + "\n")) == expected);
-  BOOST_TEST(lines_of(write(folder / "mark", "\xef\xbb\xbf" + text)) == expected);
+  BOOST_TEST(lines_of(folder.write("plain", text)) == expected);
+  BOOST_TEST(lines_of(folder.write("end", text + "\n")) == expected);
+  BOOST_TEST(lines_of(folder.write("mark", "\xef\xbb\xbf" + text)) == expected);
   std::string windows;
   for (const std::string& line : expected) windows += line + "\r\n";
-  BOOST_TEST(lines_of(write(folder / "windows", windows)) == expected);
-  BOOST_TEST(lines_of(write(folder / "empty", "")).empty());
-  BOOST_TEST(lines_of(write(folder / "one", "\n")) == Lines{""});
+  BOOST_TEST(lines_of(folder.write("windows", windows)) == expected);
+  BOOST_TEST(lines_of(folder.write("empty", "")).empty());
+  BOOST_TEST(lines_of(folder.write("one", "\n")) == Lines{""});
   BOOST_TEST(read_text(folder / "windows", "|") == "one||zwei \xc3\xa4|\xe4\xb8\x89 \xf0\x9f\x98\x80");
 }
 
@@ -67,51 +62,50 @@ BOOST_AUTO_TEST_CASE(gzip_reads_as_what_was_compressed) {
     expected.push_back(std::to_string(i * 7919 % 10'007) + std::string(static_cast<std::size_t>(i % 13), 'x'));
     text += expected.back() + "\n";
   }
-  BOOST_TEST(lines_of(write(folder / "a.gz", compressed(text))) == expected);
-  BOOST_TEST(lines_of(write(folder / "not_called_gz", compressed(text))) == expected);
+  BOOST_TEST(lines_of(folder.write("a.gz", compressed(text))) == expected);
+  BOOST_TEST(lines_of(folder.write("not_called_gz", compressed(text))) == expected);
   const std::string halves = compressed(text.substr(0, 1000)) + compressed(text.substr(1000));
-  BOOST_TEST(lines_of(write(folder / "two_members.gz", halves)) == expected);
-  BOOST_TEST(lines_of(write(folder / "padded.gz", compressed(text) + std::string(700, '\0'))) == expected);
-  BOOST_TEST(lines_of(write(folder / "empty.gz", compressed(""))).empty());
+  BOOST_TEST(lines_of(folder.write("two_members.gz", halves)) == expected);
+  BOOST_TEST(lines_of(folder.write("padded.gz", compressed(text) + std::string(700, '\0'))) == expected);
+  BOOST_TEST(lines_of(folder.write("empty.gz", compressed(""))).empty());
 }
 
 BOOST_AUTO_TEST_CASE(damaged_gzip_is_refused) {
   Folder folder;
   const std::string good = compressed(std::string(3000, 'a') + "\nline\n");
   for (const std::size_t size : {std::size_t{2}, std::size_t{9}, good.size() / 2, good.size() - 1}) {
-    const std::string message = refusal(write(folder / "short.gz", good.substr(0, size)));
+    const std::string message = refusal(folder.write("short.gz", good.substr(0, size)));
     BOOST_TEST(contains(message, "truncated"), message);
     BOOST_TEST(contains(message, "short.gz:"), message);
   }
   std::string flipped = good;
   flipped[good.size() - 6] = static_cast<char>(flipped[good.size() - 6] ^ 1);  // in the checksum
-  BOOST_TEST(contains(refusal(write(folder / "sum.gz", flipped)), "damaged: incorrect data check"));
-  BOOST_TEST(contains(refusal(write(folder / "plain.gz", "text\n")), "plain.gz: not a gzip file"));
+  BOOST_TEST(contains(refusal(folder.write("sum.gz", flipped)), "damaged: incorrect data check"));
+  BOOST_TEST(contains(refusal(folder.write("plain.gz", "text\n")), "plain.gz: not a gzip file"));
   std::string second = good;
   second[good.size() / 2] = static_cast<char>(second[good.size() / 2] ^ 0x55);
-  const std::string later = refusal(write(folder / "second.gz", good + second));
+  const std::string later = refusal(folder.write("second.gz", good + second));
   BOOST_TEST(contains(later, "second.gz:"), later);
   for (const std::string& behind : {std::string("text"), "\x1e" + good.substr(1), std::string(3, '\0') + "text",
                                     std::string(5, '\0') + good, std::string("\x1f")}) {
-    const std::string message = refusal(write(folder / "behind.gz", good + behind));
+    const std::string message = refusal(folder.write("behind.gz", good + behind));
     BOOST_TEST(contains(message, "behind.gz:3: the gzip stream is "), message);
   }
 }
 
 BOOST_AUTO_TEST_CASE(what_is_no_text_is_refused_with_its_line) {
   Folder folder;
-  const std::string bad = refusal(write(folder / "latin1.txt", "good\nna\xefve\n"));
+  const std::string bad = refusal(folder.write("latin1.txt", "good\nna\xefve\n"));
   BOOST_TEST(contains(bad, "latin1.txt:2: byte 3 is 0xef: not valid UTF-8"), bad);
-  const std::string nul = refusal(write(folder / "nul.txt", std::string("a\nb\nc\0d\n", 8)));
+  const std::string nul = refusal(folder.write("nul.txt", std::string("a\nb\nc\0d\n", 8)));
   BOOST_TEST(contains(nul, "nul.txt:3: byte 2 is NUL"), nul);
-  BOOST_TEST(contains(refusal(write(folder / "utf16", std::string("\xff\xfeh\0", 4))), "utf16: is text in UTF-16, "));
-  BOOST_TEST(
-      contains(refusal(write(folder / "a.txt", "PAR1\x15\x04\xff\xff\n")), "a.txt: is a Parquet table, expected"));
-  BOOST_TEST(contains(refusal(write(folder / "xz", std::string("\xfd"
-                                                               "7zXZ\0\0",
-                                                               7))),
+  BOOST_TEST(contains(refusal(folder.write("utf16", std::string("\xff\xfeh\0", 4))), "utf16: is text in UTF-16, "));
+  BOOST_TEST(contains(refusal(folder.write("a.txt", "PAR1\x15\x04\xff\xff\n")), "a.txt: is a Parquet table, expected"));
+  BOOST_TEST(contains(refusal(folder.write("xz", std::string("\xfd"
+                                                             "7zXZ\0\0",
+                                                             7))),
                       "xz: is compressed with xz, expected UTF-8 text; unxz FILE"));
-  BOOST_TEST(lines_of(write(folder / "b.txt", "PAR1 is a word\n")).size() == 1u);
+  BOOST_TEST(lines_of(folder.write("b.txt", "PAR1 is a word\n")).size() == 1u);
   BOOST_TEST(contains(refusal(folder / "nothing"), "nothing: cannot be opened: No such file"));
   BOOST_TEST(contains(refusal(folder.path), "a directory, expected a text file"));
 }
@@ -120,7 +114,7 @@ BOOST_AUTO_TEST_CASE(a_line_without_end_is_refused) {
   Folder folder;
   std::string bomb;  // 70 MiB of one line in 70 kB
   for (int i = 0; i < 70; ++i) bomb += compressed(std::string(std::size_t{1} << 20, 'a'));
-  const std::string message = refusal(write(folder / "bomb.gz", bomb));
+  const std::string message = refusal(folder.write("bomb.gz", bomb));
   BOOST_TEST(contains(message, "bomb.gz:1: a line of more than 64 MiB"), message);
 }
 
@@ -141,7 +135,7 @@ BOOST_AUTO_TEST_CASE(standard_input_gives_a_line_as_soon_as_it_is_typed) {
 
 BOOST_AUTO_TEST_CASE(standard_input_may_be_compressed) {
   Folder folder;
-  write(folder / "a.gz", compressed("text\n"));
+  folder.write("a.gz", compressed("text\n"));
   const int status = status_in_child([&] {
     if (!std::freopen((folder / "a.gz").c_str(), "r", stdin)) return 9;
     return lines_of("-") == Lines{"text"} ? 0 : 1;
@@ -152,16 +146,16 @@ BOOST_AUTO_TEST_CASE(standard_input_may_be_compressed) {
 BOOST_AUTO_TEST_CASE(lines_that_end_in_carriage_returns_alone_are_refused) {
   Folder folder;
   for (const std::string text : {"one\rtwo\r", "one\rtwo", "one\rtwo\rthree\n"})
-    BOOST_TEST(contains(refusal(write(folder / "old.txt", text)), "old.txt: its lines end in carriage returns alone"));
-  BOOST_TEST(lines_of(write(folder / "stray", "one\rtwo\nthree\n")) == (Lines{"one\rtwo", "three"}));
-  BOOST_TEST(lines_of(write(folder / "one", "one\r")) == Lines{"one"});
+    BOOST_TEST(contains(refusal(folder.write("old.txt", text)), "old.txt: its lines end in carriage returns alone"));
+  BOOST_TEST(lines_of(folder.write("stray", "one\rtwo\nthree\n")) == (Lines{"one\rtwo", "three"}));
+  BOOST_TEST(lines_of(folder.write("one", "one\r")) == Lines{"one"});
 }
 
 // of files with a mark each that were joined, the first with and without a line feed at its end
 BOOST_AUTO_TEST_CASE(byte_order_marks_inside_a_file_are_left_out) {
   Folder folder;
   const std::string mark = "\xef\xbb\xbf";
-  BOOST_TEST(lines_of(write(folder / "a", mark + "one\n" + mark + "two\nthree" + mark + "\n" + mark)) ==
+  BOOST_TEST(lines_of(folder.write("a", mark + "one\n" + mark + "two\nthree" + mark + "\n" + mark)) ==
              (Lines{"one", "two", "three", ""}));
 }
 
@@ -195,6 +189,85 @@ BOOST_AUTO_TEST_CASE(texts_without_spaces_are_known_as_such) {
   BOOST_TEST(shown("我们 今天 去 北京") == "4 words");
   BOOST_TEST(shown("Donaudampfschifffahrt") == "1 words");
   BOOST_TEST(shown(" ") == "0 words");
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+BOOST_AUTO_TEST_SUITE(utf8)
+
+BOOST_AUTO_TEST_CASE(only_well_formed_utf8_is_valid) {
+  for (const char* good : {"", "a", "\xc2\x80", "\xdf\xbf", "\xe0\xa0\x80", "\xed\x9f\xbf", "\xee\x80\x80",
+                           "\xf0\x90\x80\x80", "\xf4\x8f\xbf\xbf"}) {
+    BOOST_TEST(invalid_utf8(good) == std::string::npos, good);
+  }
+  const std::vector<std::pair<std::string, std::size_t>> bad = {{"a\x80", 1},
+                                                                {"\xc1\xbf", 0},
+                                                                {"\xe0\x9f\xbf", 0},
+                                                                {"\xed\xa0\x80", 0},
+                                                                {"ab\xc3", 2},
+                                                                {"\xf0\x8f\xbf\xbf", 0},
+                                                                {"\xf4\x90\x80\x80", 0},
+                                                                {"\xf5\x80\x80\x80", 0},
+                                                                {"x\xe2\x82", 1},
+                                                                {"\xff", 0},
+                                                                {"\xe2\x28\xa1", 0},
+                                                                {"\xf0\x9f\x98", 0},
+                                                                {"\xc3\x28", 0},
+                                                                {"\xfe\xfe", 0},
+                                                                {"ok \xf0\x28\x8c\xbc", 3}};
+  for (const auto& [text, where] : bad) BOOST_TEST(invalid_utf8(text) == where);
+}
+
+BOOST_AUTO_TEST_CASE(utf8_is_read_strictly_and_written_back) {
+  for (char32_t c : {U'a', U'é', U'日', U'\U0001f600', U'\U0010ffff'}) {
+    std::string text;
+    append_utf8(text, c);
+    std::size_t at = 0;
+    BOOST_TEST((next_character(text, at) == c));
+    BOOST_TEST(at == text.size());
+  }
+  // overlong, surrogate, too large, cut off, stray
+  for (const char* wrong : {"\xc0\xaf", "\xe0\x80\xaf", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xe6\x97", "\x80"}) {
+    std::size_t at = 0;
+    BOOST_TEST((next_character(wrong, at) == 0xfffd));
+    BOOST_TEST(at == 1u);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(width_counts_columns_not_bytes) {
+  BOOST_TEST(display_width("") == 0u);
+  BOOST_TEST(display_width("80.31 ± 0.42") == 12u);
+  BOOST_TEST(display_width("日本語") == 6u);
+  BOOST_TEST(display_width("e\u0301") == 1u);   // e and a combining accent
+  BOOST_TEST(display_width("⚡𠀋") == 4u);       // emoji and Chinese characters beyond U+FFFF
+  BOOST_TEST(display_width("ก็\u200b") == 1u);   // a mark of Thai, and a space without width
+  BOOST_TEST(display_width("\xff\xc3") == 2u);  // no UTF-8: one column for each byte
+}
+
+BOOST_AUTO_TEST_CASE(characters_are_code_points) {
+  BOOST_TEST(split_characters("a\xc3\xa4\xff\xe4\xb8\x80") ==
+             (std::vector<std::string_view>{"a", "\xc3\xa4", "\xff", "\xe4\xb8\x80"}));
+  BOOST_TEST(character_count("naïve 日本") == 8);
+  BOOST_TEST(character_count("") == 0);
+}
+
+BOOST_AUTO_TEST_CASE(lower_case_is_unicode_s) {
+  BOOST_TEST(lower_case("ABZ[az") == "abz[az");
+  BOOST_TEST(lower_case("ÄÖ×ßŸČ") == "äö×ßÿč");
+  BOOST_TEST(lower_case("ΩΆЖЁ") == "ωάжё");
+  BOOST_TEST(lower_case("TIẾNG VIỆT ԲԱՐԵՎ Ａ") == "tiếng việt բարեվ ａ");  // Vietnamese, Armenian, full width
+  BOOST_TEST(lower_case("一😀\xff\xc3") == "一😀\xff\xc3");
+}
+
+BOOST_AUTO_TEST_CASE(numbers_are_whole_texts) {
+  BOOST_TEST((number<int>("-3") == -3));
+  BOOST_TEST((number<double>("2.5e1") == 25.0));
+  for (const char* wrong : {"", " 1", "1 ", "1x", "x", "99999999999999999999"}) BOOST_TEST(!number<int>(wrong), wrong);
+  BOOST_TEST((leading_number<int>("12_8.txt") == 12));
+  BOOST_TEST(!leading_number<int>("x1"));
+  BOOST_TEST((hexadecimal<unsigned>("00ff") == 255u));
+  BOOST_TEST(is_whole_number("-99999999999999999999"));
+  for (const char* wrong : {"", "-", "1.5", "1e5", "12a"}) BOOST_TEST(!is_whole_number(wrong), wrong);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -1,7 +1,5 @@
-// Tables and JSON lines, record by record, and how each fault is refused.
+// Tables, JSON lines and lines, record by record: which fields are read, and how each fault is refused.
 #include "experiments/support/data/records.h"
-
-#include <fstream>
 
 #include <boost/test/unit_test.hpp>
 
@@ -14,22 +12,33 @@ namespace {
 using Row = std::vector<std::string>;
 using Rows = std::vector<Row>;
 
-/// The fields of records in a file of this name and text.
-Rows rows_of(const std::string& name, const std::string& text, const Row& fields, Header header = Header::automatic) {
-  Folder folder;
-  std::ofstream(folder / name, std::ios::binary) << text;
-  RecordReader reader(folder / name, record_format(name), {fields, header});
-  Rows rows;
-  for (Row row; reader.next(row);) rows.push_back(row);
-  return rows;
+const Role text{.what = "TEXT", .names = {"text", "sentence"}};
+const Role label{.what = "LABEL", .names = {"label"}, .takes_numbers = true};
+const Role part{.what = "PART", .names = {"part"}, .is_optional = true};
+
+struct Read {
+  Rows rows = {};
+  std::string fields = {}, fault = {};  ///< the fault without the folder
+};
+
+Read read(const std::string& name, const std::string& content, std::vector<Role> roles, RecordFields fields = {},
+          bool has_more = false) {
+  const Folder folder;
+  Read result;
+  try {
+    RecordReader reader(folder.write(name, content), record_format(name), std::move(roles), fields, has_more);
+    result.fields = reader.description();
+    for (Row row; reader.next(row);) result.rows.push_back(row);
+  } catch (const Error& error) {
+    result.fault = folder.without(error.what());
+  }
+  return result;
 }
 
-/// Reads a file with this content and returns the message of the Error without the beginning "folder/name:".
-std::string fault(const std::string& name, const std::string& text, const Row& fields,
+/// The fault of a file of one text, whose field is chosen.
+std::string fault(const std::string& name, const std::string& content, const std::string& field,
                   Header header = Header::automatic) {
-  const std::string message = message_of([&] { rows_of(name, text, fields, header); });
-  const std::size_t at = message.find("/" + name + ":");
-  return at == std::string::npos ? message : message.substr(at + name.size() + 2);
+  return read(name, content, {text}, {{field}, header}).fault;
 }
 
 }  // namespace
@@ -40,84 +49,132 @@ BOOST_AUTO_TEST_CASE(the_ending_says_the_format) {
   for (const char* name : {"a.tsv", "a.TSV.gz", "a.tab"}) BOOST_TEST((record_format(name) == RecordFormat::tsv));
   for (const char* name : {"a.csv", "x/a.b.csv.gz"}) BOOST_TEST((record_format(name) == RecordFormat::csv));
   for (const char* name : {"a.jsonl", "a.ndjson.gz"}) BOOST_TEST((record_format(name) == RecordFormat::jsonl));
+  for (const char* name : {"a.conllu", "a.conll.gz"}) BOOST_TEST((record_format(name) == RecordFormat::conll));
   for (const char* name : {"a", "a.txt", "tsv", "a.gz"}) BOOST_TEST((record_format(name) == RecordFormat::lines));
 }
 
-BOOST_AUTO_TEST_CASE(columns_have_numbers_and_names) {
-  BOOST_TEST((rows_of("t.tsv", "a\tb\n\nc\td\n", {"2", "1"}) == Rows{{"b", "a"}, {"d", "c"}}));
-  BOOST_TEST((rows_of("t.tsv", "x\ty\na\tb\n", {"y"}) == Rows{{"b"}}));
-  BOOST_TEST((rows_of("t.tsv", "x\ty\na\tb\n", {"2"}, Header::yes) == Rows{{"b"}}));
-  BOOST_TEST((rows_of("t.tsv", "1\t2\na\tb\n", {"2"}) == Rows{{"2"}, {"b"}}));
-  BOOST_TEST((rows_of("t.tsv", "\"a\tb\"\n", {"1"}) == Rows{{"\"a"}}));  // quotes are characters
-  BOOST_TEST(fault("t.tsv", "x\ty\n", {"z"}) == "1: there is no column 'z'; the columns are x, y");
-  BOOST_TEST(fault("t.tsv", "x\ty\n", {"3"}) == "1: there is no column 3; there are 2 columns");
-  BOOST_TEST(fault("t.tsv", "x\ty\tx\n", {"y"}) == "1: columns 1 and 3 are both called 'x'");
-  BOOST_TEST(fault("t.tsv", "a\tb\n\nc\n", {"1"}) == "3: 1 column, expected 2 as in the first line");
-  BOOST_TEST(fault("t.tsv", "a\tb\nc\td\xff\n", {"1"}) ==
-             "2: byte 4 is 0xff: not valid UTF-8 (another encoding? try iconv -t UTF-8)");
-  BOOST_TEST(fault("t.tsv", "\n", {"1"}) == " the file is empty");
+BOOST_AUTO_TEST_CASE(one_rule_says_which_fields_are_read) {
+  const auto automatic = Header::automatic, yes = Header::yes, no = Header::no;
+  struct Case {
+    const char *name, *content;
+    Row chosen;
+    Header header;
+    Rows expected;
+    const char* fields;
+  };
+  const std::vector<Case> cases{
+      // chosen by number, by name
+      {"t.tsv", "a\tb\n\nc\td\n", {"2", "1"}, automatic, {{"b", "a"}, {"d", "c"}}, "columns 2, 1"},
+      {"t.tsv", "x\ty\na\tb\n", {"y", "x"}, automatic, {{"b", "a"}}, "columns y, x"},
+      {"t.tsv", "x\ty\na\tb\n", {"2", "1"}, yes, {{"b", "a"}}, "columns 2, 1"},
+      {"t.tsv", "2\t1\na\tb\n", {"1", "2"}, yes, {{"b", "a"}}, "columns 1, 2"},  // names
+      {"t.tsv", "1\t2\na\tb\n", {"2", "1"}, automatic, {{"2", "1"}, {"b", "a"}}, "columns 2, 1"},
+      // found by what columns are called
+      {"t.tsv", "id\tLabel\tText\n1\ta\tb\n", {}, automatic, {{"b", "a"}}, "columns Text, Label"},
+      {"t.csv", "mood,sentence\na,b\n", {}, automatic, {{"b", "a"}}, "columns sentence, mood"},
+      {"t.tsv", "text\tlabel\n", {}, no, {{"text", "label"}}, "columns 1, 2"},
+      // or because there are no others
+      {"t.tsv", "x\ty\na\tb\n", {}, automatic, {{"x", "y"}, {"a", "b"}}, "columns 1, 2"},
+      {"t.tsv", "x\ty\na\tb\n", {}, yes, {{"a", "b"}}, "columns 1, 2"},
+      {"t.jsonl", "{\"label\": 1, \"text\": \"b\"}\n", {}, automatic, {{"b", "1"}}, "keys text, label"},
+      {"t.jsonl", "{\"a\": {\"b\": \"x\"}, \"c\": true}\n", {"a.b", "c"}, automatic, {{"x", "true"}}, "keys a.b, c"}};
+  for (const Case& one : cases) {
+    const Read got = read(one.name, one.content, {text, label}, {one.chosen, one.header});
+    BOOST_TEST(got.fault == "", one.content);
+    BOOST_TEST((got.rows == one.expected), one.content);
+    BOOST_TEST(got.fields == one.fields, one.content);
+  }
+  BOOST_TEST((read("t.tsv", "label\tpart\ttext\na\tdev\tb\n", {text, label, part}).rows == Rows{{"b", "a", "dev"}}));
+  BOOST_TEST((read("t.tsv", "b\ta\n", {text, label, part}).rows == Rows{{"b", "a", ""}}));
+  BOOST_TEST((read("t.tsv", "a\tb\tc\n", {text, label}, {{"1", "3", "2"}}, true).rows == Rows{{"a", "c", "b"}}));
+  BOOST_TEST((read("t.txt", "a\tb\n\nc\n", {text}, {{"2"}}).rows == Rows{{"a\tb"}, {""}, {"c"}}));  // whole lines
+}
+
+BOOST_AUTO_TEST_CASE(fields_that_cannot_be_found_are_refused) {
+  const std::vector<std::tuple<const char*, const char*, Row, const char*>> cases{
+      {"t.tsv", "x\ty\n", {"z", "x"}, "t.tsv:1: there is no column 'z'; the columns are x, y"},
+      {"t.tsv", "x\ty\n", {"3", "1"}, "t.tsv:1: there is no column 3; there are 2 columns"},
+      {"t.tsv", "x\ty\tx\n", {"y", "x"}, "t.tsv:1: columns 1 and 3 are both called 'x'"},
+      {"t.tsv", "text\ttext\tlabel\n", {}, "t.tsv:1: 3 columns (text, text, label); expected 2 for TEXT,LABEL"},
+      {"t.tsv", "a\tb\tc\n", {}, "t.tsv:1: 3 columns (a, b, c); expected 2 for TEXT,LABEL, which --columns TEXT,LABEL"},
+      {"t.jsonl", "{\"t\": \"a\", \"s\": 1}\n", {}, "t.jsonl:1: 2 keys (t, s); expected 2 for TEXT,LABEL"},
+      {"t.tsv", "a\tb\n", {"1"}, "--columns 1: 1 field, expected 2 (TEXT,LABEL)"},
+      {"t.tsv", "\n", {}, "t.tsv: the file is empty"},
+      {"t.jsonl",
+       "{\"text\": \"x\", \"n\": 1}\n",
+       {"txt", "n"},
+       "t.jsonl:1: there is no key 'txt'; the keys are text, n; did you mean 'text'?"}};
+  for (const auto& [name, content, chosen, expected] : cases) {
+    const std::string found = read(name, content, {text, label}, {chosen}).fault;
+    BOOST_TEST(found.starts_with(expected), found);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(commas_quotes_and_line_breaks_stand_in_quoted_columns) {
-  BOOST_TEST((rows_of("t.csv", "a,\"b, \"\"c\"\"\"\r\n\"\",\"two\nlines\"\nx y,say \"z\"\n", {"1", "2"}) ==
+  BOOST_TEST((read("t.csv", "a,\"b, \"\"c\"\"\"\r\n\"\",\"two\nlines\"\nx y,say \"z\"\n", {text, label}).rows ==
               Rows{{"a", "b, \"c\""}, {"", "two lines"}, {"x y", "say \"z\""}}));
-  BOOST_TEST(fault("t.csv", "a,b\nc,\"two\nlines\"x\n", {"1"}) ==
-             "2: column 2: 'x' behind the closing quote; quotes in a field are doubled");
-  BOOST_TEST(fault("t.csv", "a,b\n\"c,d\ne,f\n", {"1"}) == "2: column 1: the opening quote has no closing one");
-  for (const std::string row : {"c,d\"\n", "c \"d,e\n", "c,d\""})
-    BOOST_TEST(contains(fault("t.csv", "a,b\n" + row, {"1"}), ": a quote without a partner"), row);
-  BOOST_TEST(fault("t.csv", "a,b\n\"c\nd\",e\nf\n", {"1"}) == "4: 1 column, expected 2 as in the first line");
+  BOOST_TEST((read("t.tsv", "\"a\tb\"\n", {text}, {{"1"}}).rows == Rows{{"\"a"}}));  // quotes are characters
+  BOOST_TEST((read("t.jsonl", "{\"a\": \"x\\r\\ny\"}\n \n{\"a\": \"\"}", {text}, {{"a"}}).rows == Rows{{"x y"}, {""}}));
 }
 
-BOOST_AUTO_TEST_CASE(keys_of_json_objects_are_fields) {
-  BOOST_TEST((rows_of("t.jsonl",
-                      R"({"a": "x\r\ny", "b": {"c": "z"}})"
-                      "\n \n"
-                      R"({"b.c": "w", "a": ""})",
-                      {"b.c", "a"}) == Rows{{"z", "x y"}, {"w", ""}}));
-  BOOST_TEST(fault("t.jsonl", "{\"text\": \"x\", \"n\": 1}\n", {"txt"}) ==
-             "1: there is no key 'txt'; the keys are text, n; did you mean 'text'?");
-  BOOST_TEST(fault("t.jsonl", "{\"text\": 3}\n", {"text"}) == "1: 'text' is a JSON number, expected a string");
-  BOOST_TEST(fault("t.jsonl", "{\"text\": null}\n", {"text"}) == "1: 'text' is null, expected a string");
-  BOOST_TEST(fault("t.jsonl", "\n{\"a\": \"x\", \"a\": \"y\"}\n", {"a"}) == "2: the key 'a' occurs twice");
-  BOOST_TEST(fault("t.json", "3\n", {"a"}) == "1: a JSON number, expected an object like {\"text\": ...}");
-  BOOST_TEST(fault("t.jsonl", "[1]\n", {"a"}) ==
-             "1: a JSON array, expected an object on each line; jq -c '.[]' FILE writes an array's objects so");
-  BOOST_TEST(fault("t.jsonl", "{\"a\": \"x\"}\n{\"a\": \n", {"a"}).starts_with("2: not JSON: byte "));
-  BOOST_TEST(fault("t.jsonl", "{\"a\": \"x\\u0000\"}\n", {"a"}) == "1: byte 2 is NUL: not a text file");
+BOOST_AUTO_TEST_CASE(faulty_records_are_refused_with_their_line) {
   std::string wide = "{\"k\":1";
   for (int k = 0; k < 200'000; ++k) wide += ",\"" + std::to_string(k) + "\":1";
-  BOOST_TEST(fault("t.jsonl", wide + "}\n", {"a"}) == "1: more than 10000 keys in a record");
-  BOOST_TEST(fault("t.jsonl", "{\"a\": 1e999}\n", {"a"}).starts_with("1: a number is too large"));
-  BOOST_TEST(fault("t.jsonl", "{\"b\": {\"c\": [" + std::string(400, '9') + "]}}\n", {"a"})
-                 .starts_with("1: a number is too large"));
-  BOOST_TEST(fault("t.jsonl", "{\"a\":" + std::string(100'000, '['), {"a"}).starts_with("1: not JSON: byte 100006"));
+  const std::vector<std::tuple<const char*, std::string, const char*>> cases{
+      {"t.tsv", "a\tb\n\nc\n", "3: 1 column, expected 2 as in the first line"},
+      {"t.tsv", "a\tb\nc\td\xff\n", "2: byte 4 is 0xff: not valid UTF-8 (another encoding? try iconv -t UTF-8)"},
+      {"t.csv", "a,b\nc,\"two\nlines\"x\n", "2: column 2: 'x' behind the closing quote; quotes in a field are doubled"},
+      {"t.csv", "a,b\n\"c,d\ne,f\n", "2: column 1: the opening quote has no closing one"},
+      {"t.csv", "a,b\nc,d\"\n", "2: column 2: a quote without a partner"},
+      {"t.csv", "a,b\nc \"d,e\n", "2: column 1: a quote without a partner"},
+      {"t.csv", "a,b\n\"c\nd\",e\nf\n", "4: 1 column, expected 2 as in the first line"},
+      {"t.jsonl", "{\"1\": 3}\n", "1: '1' is a JSON number, expected a string"},
+      {"t.jsonl", "{\"1\": null}\n", "1: '1' is null, expected a string"},
+      {"t.jsonl", "\n{\"1\": \"x\", \"1\": \"y\"}\n", "2: the key '1' occurs twice"},
+      {"t.json", "3\n", "1: a JSON number, expected an object like {\"text\": ...}"},
+      {"t.jsonl", "[1]\n",
+       "1: a JSON array, expected an object on each line; jq -c '.[]' FILE writes an array's objects"},
+      {"t.jsonl", "{\"1\": \"x\"}\n{\"1\": \n", "2: not JSON: byte "},
+      {"t.jsonl", "{\"1\": \"x\\u0000\"}\n", "1: byte 2 is NUL: not a text file"},
+      {"t.jsonl", wide + "}\n", "1: more than 10000 keys in a record"},
+      {"t.jsonl", "{\"1\": 1e999}\n", "1: a number is too large"},
+      {"t.jsonl", "{\"b\": {\"c\": [" + std::string(400, '9') + "]}}\n", "1: a number is too large"},
+      {"t.jsonl", "{\"1\":" + std::string(100'000, '['), "1: not JSON: byte 100006"}};
+  for (const auto& [name, content, expected] : cases) {
+    const std::string found = fault(name, content, "1");
+    BOOST_TEST(found.starts_with(std::string(name) + ":" + expected), found);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(numbers_are_labels_if_they_can_be_told_apart) {
-  Folder folder;
-  auto label = [&](const std::string& number) {
-    std::ofstream(folder / "t.jsonl") << "{\"a\": " << number << "}\n";
-    RecordReader reader(folder / "t.jsonl", RecordFormat::jsonl, {.names = {"a"}});
-    reader.take_numbers(0);
-    Row row;
-    reader.next(row);
-    return row.at(0);
+  auto of_number = [](const std::string& number) {
+    return read("t.jsonl", "{\"text\": \"x\", \"label\": " + number + "}\n", {text, label});
   };
-  BOOST_TEST(label("3") == "3");
-  BOOST_TEST(label("2.5") == "2.5");
-  BOOST_TEST(label("18446744073709551615") == "18446744073709551615");
-  for (const std::string number : {"18446744073709551616", "1e300", "-123456789012345678901234567890"})
-    BOOST_TEST(contains(message_of([&] { label(number); }), "t.jsonl:1: 'a' is a number of more than 15 digits"),
-               number);
+  for (const char* number : {"3", "2.5", "18446744073709551615"}) BOOST_TEST(of_number(number).rows.at(0)[1] == number);
+  for (const char* number : {"18446744073709551616", "1e300", "-123456789012345678901234567890"})
+    BOOST_TEST(contains(of_number(number).fault, "t.jsonl:1: 'label' is a number of more than 15 digits"), number);
 }
 
 // names were once compared with one another, all pairs of them
 BOOST_AUTO_TEST_CASE(a_row_may_have_a_million_columns) {
   std::string header, row;
   for (int k = 0; k < 1'000'000; ++k) header += "c" + std::to_string(k) + "\t", row += "\t";
-  BOOST_TEST((rows_of("t.tsv", header + "text\n" + row + "word\n", {"text"}) == Rows{{"word"}}));
-  BOOST_TEST(fault("t.tsv", header + "c7\n", {"c1"}) == "1: columns 8 and 1000001 are both called 'c7'");
+  BOOST_TEST((read("t.tsv", header + "text\n" + row + "word\n", {text}).rows == Rows{{"word"}}));
+  BOOST_TEST(fault("t.tsv", header + "c7\n", "c1") == "t.tsv:1: columns 8 and 1000001 are both called 'c7'");
+}
+
+BOOST_AUTO_TEST_CASE(standard_input_is_read_record_by_record) {
+  const int status = status_in_child([] {
+    int typed[2];
+    if (::pipe(typed) != 0 || ::dup2(typed[0], 0) != 0) return 9;
+    RecordReader reader("-", RecordFormat::lines, {text});
+    Row row;
+    bool right = ::write(typed[1], "first\n", 6) == 6 && reader.next(row) && row == Row{"first"};
+    right = right && ::write(typed[1], "second\n", 7) == 7 && reader.next(row) && row == Row{"second"};
+    ::close(typed[1]);
+    return right && !reader.next(row) ? 0 : 1;
+  });
+  BOOST_TEST(status == 0);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -226,15 +226,15 @@ BOOST_AUTO_TEST_CASE(what_may_change_when_a_run_goes_on_is_remembered) {
   BOOST_TEST(remembered("clip") == 1.0);
 }
 
-BOOST_AUTO_TEST_CASE(a_text_that_fits_no_batch_is_named) {
+BOOST_AUTO_TEST_CASE(a_text_that_fits_no_batch_is_refused) {
   Folder folder;
   write_parts(folder.path);
   write(folder / "dev.tsv", table(9, 50) + "word1 is a sentence of nine words, not four\tyes\n");
   auto flags = training((folder / "train.tsv").string(), (folder / "run").string());
   flags.insert(flags.end(), {"--batch-tokens", "8"});
   BOOST_TEST(refusal(flags) ==
-             "sentiment: --batch-tokens 8: a development text has 9 tokens; raise --batch-tokens or set --max-length "
-             "('word1 is a sentence of nine words, not …')\n");
+             "sentiment: --batch-tokens 8: the longest text has 9 tokens; raise --batch-tokens, or cut texts with "
+             "--max-length\n");
   BOOST_TEST(!std::filesystem::exists(folder / "run"));
 }
 

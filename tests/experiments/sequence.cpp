@@ -96,10 +96,10 @@ BOOST_AUTO_TEST_CASE(lines_make_blocks) {
   options.corpus.data = "generated:train=40,dev=5,test=5,length=5-9";
   options.text.text.min_count = 1;
   auto data = [&] {
-    return PairData(options, {}, train_tokenizers(*options.open("test", true), options.text), Part::train, false);
+    return PairData(options, train_tokenizers(*options.open(true), options.text), Part::train, false);
   };
   const PairData apart = data();
-  options.block = 30;
+  options.text.block = 30;
   const PairData blocks = data();
   const EncodedPairs &lines = apart.tests.front().pairs, &joined = blocks.tests.front().pairs;
   BOOST_TEST(all_tokens(lines) == all_tokens(joined), boost::test_tools::per_element());

@@ -3,7 +3,7 @@
 #include <memory>
 #include <string>
 
-#include "experiments/support/data/generated_text.h"
+#include "experiments/support/data/generated.h"
 #include "experiments/support/sequence/sequence_options.h"
 
 namespace fovea {
@@ -26,8 +26,7 @@ inline SequenceOptions small_options(const std::string& attention = "classic(add
 
 /// One part of the pairs: data.tests.front().
 inline PairData small_data(const SequenceOptions& options, Part part) {
-  return {options.data, options.batches, train_tokenizers(*options.data.open("test", true), options.data.text), part,
-          false};
+  return {options.data, train_tokenizers(*options.data.open(true), options.data.text), part, false};
 }
 
 inline std::unique_ptr<SequenceModel> small_model(const SequenceOptions& options, const PairTokenizers& tokenizers) {

@@ -7,6 +7,7 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include "experiments/support/metrics/alignment.h"
 #include "experiments/support/program/interrupt.h"
 #include "experiments/support/sequence/sequence_testing.h"
 #include "experiments/support/text/lines.h"

@@ -1,15 +1,15 @@
-#include "experiments/support/text/vocabulary.h"
+#include "experiments/support/data/vocabulary.h"
 
 #include <cctype>
-#include <fstream>
 
 #include <boost/test/unit_test.hpp>
 
 #include "experiments/support/data/generated.h"
+#include "experiments/support/data/sentencepiece_model.h"
 #include "experiments/support/data/split_mix.h"
-#include "experiments/support/program/program.h"
-#include "experiments/support/text/sentencepiece_model.h"
-#include "experiments/support/text/subword_tokenizer.h"
+#include "experiments/support/data/tokenizers.h"
+#include "experiments/support/program/cli.h"
+#include "experiments/support/text/utf8.h"
 #include "tests/files.h"
 
 using namespace fovea;
@@ -18,20 +18,16 @@ namespace {
 
 using Texts = std::vector<std::string_view>;
 
-void write(const std::filesystem::path& path, const std::string& text) {
-  std::ofstream(path, std::ios::binary) << text;
-}
-
 std::string refusal(const std::filesystem::path& directory) {
   return message_of([&] { load_tokenizer(directory); });
 }
 
 /// Some hundred texts, and what owns them.
 struct Corpus {
-  ClassificationData data = generate_sentiment("generated:train=400,dev=5,test=5");
+  LabelledTexts data = generate_sentiment("generated:train=400,dev=5,test=5");
   Texts texts;
   Corpus() {
-    for (const Example& example : data.train) texts.push_back(example.text);
+    for (const TextPair& pair : data[Part::train]) texts.push_back(pair.source);
   }
 };
 
@@ -182,6 +178,18 @@ BOOST_AUTO_TEST_CASE(text_without_spaces_comes_back_as_it_was) {
   BOOST_TEST(pieces->encode(book).size() * 4 < 7 * 3000u);
 }
 
+BOOST_AUTO_TEST_CASE(characters_are_tokens) {
+  const Texts texts{"ab c\xc3\xa4", "ba \xe6\x97\xa5"};
+  for (const std::int64_t size : {0, 100}) {  // 100: at most
+    const auto tokenizer = train_tokenizer(subwords(Units::characters, size), texts);
+    BOOST_TEST(tokenizer->size() == special_tokens + 6);  // a b c, a-umlaut, day, and the space
+    BOOST_TEST(tokenizer->decode(tokenizer->encode("cab \xe6\x97\xa5")) == "cab \xe6\x97\xa5");
+  }
+  const auto small = train_tokenizer(subwords(Units::characters, special_tokens + 3), texts);  // the most frequent ones
+  BOOST_TEST(small->size() == special_tokens + 3);
+  BOOST_TEST(small->encode("c").back() == unknown_id);
+}
+
 BOOST_AUTO_TEST_CASE(long_texts_are_trained_on_in_full) {
   std::string text;
   for (int i = 0; i < 3000; ++i) text += "word" + std::to_string(i % 50) + " ";
@@ -189,81 +197,71 @@ BOOST_AUTO_TEST_CASE(long_texts_are_trained_on_in_full) {
   BOOST_TEST(tokenizer->encode("word7").size() <= 3u);
 }
 
-BOOST_AUTO_TEST_CASE(a_changed_word_of_a_list_is_noticed) {
+BOOST_AUTO_TEST_CASE(a_changed_file_is_noticed) {
   const Corpus corpus;
-  Folder folder;
-  train_tokenizer(subwords(Units::words, 50), corpus.texts)->save(folder.path);
-  std::string list = contents(folder / "vocabulary.txt");
-  const std::size_t letter = list.find_last_of("abcdefghijklmnopqrstuvwxyz");
-  list[letter] = 'Q';
-  std::ofstream(folder / "vocabulary.txt") << list;
-  BOOST_TEST(
-      message_of([&] { load_tokenizer(folder.path); }).starts_with((folder / "vocabulary.txt").string() + ": damaged"));
+  for (const Units units : {Units::words, Units::unigram}) {
+    const Folder folder;
+    train_tokenizer(subwords(units, 120), corpus.texts)->save(folder.path);
+    const std::string name = units == Units::words ? "vocabulary.txt" : "sentencepiece.model";
+    std::string bytes = contents(folder / name);
+    bytes[bytes.size() / 2] ^= 1;
+    for (const std::string& changed : {bytes, bytes.substr(0, bytes.size() / 2)}) {
+      folder.write(name, changed);
+      BOOST_TEST(folder.without(refusal(folder.path)).starts_with(name + ": damaged: "));
+    }
+    std::filesystem::remove(folder / name);
+    BOOST_TEST(contains(refusal(folder.path), name + ": cannot be read"));
+  }
 }
 
 BOOST_AUTO_TEST_CASE(broken_word_lists_are_refused) {
-  Folder folder;
+  const std::string good = "<pad>\t0\n<unk>\t0\n<s>\t0\n</s>\t0\na\t2\nb\t1\nc\t1\n";
+  const Folder saved;
   TextOptions options;
   options.min_count = 1;
-  train_tokenizer(options, Texts{"a b c", "a"})->save(folder.path);
-  const std::string good = contents(folder / "vocabulary.txt");
-  BOOST_TEST(good == "<pad>\t0\n<unk>\t0\n<s>\t0\n</s>\t0\na\t2\nb\t1\nc\t1\n");
-  const auto message_for = [&](const std::string& text) {
-    write(folder / "vocabulary.txt", text);
-    return refusal(folder.path);
-  };
-  BOOST_TEST(
-      contains(message_for(good.substr(0, good.size() - 4)), "vocabulary.txt: 6 words, tokenizer.json says 7 (trunc"));
-  BOOST_TEST(contains(message_for(good + "a\t1\n"), "vocabulary.txt:8: 'a' is in line 5 already"));
-  BOOST_TEST(contains(message_for(good + "d\n"), "vocabulary.txt:8: 1 column, expected 2"));
-  BOOST_TEST(contains(message_for(good + "d\t-1\n"), "vocabulary.txt:8: count '-1'"));
-  BOOST_TEST(contains(message_for(good + "d e\t1\n"), "vocabulary.txt:8: 'd e' is not a word"));
-  BOOST_TEST(contains(message_for(good + "\t1\n"), "vocabulary.txt:8: '' is not a word"));
-  BOOST_TEST(contains(message_for("a\t2\n" + good), "vocabulary.txt:1: 'a', expected <pad>"));
-  BOOST_TEST(contains(message_for("\xff\t2\n"), "vocabulary.txt:1: byte 1 is 0xff"));
-  std::filesystem::remove(folder / "vocabulary.txt");
-  BOOST_TEST(contains(refusal(folder.path), "vocabulary.txt: cannot be opened"));
-  write(folder / "tokenizer.json", R"({"units": "letters", "size": 7, "lower_case": false})");
-  BOOST_TEST(contains(refusal(folder.path), "units is 'letters', expected words, unigram, bpe, characters or codes"));
-  write(folder / "tokenizer.json", R"({"units": "words", "size": -7, "lower_case": 1})");
-  BOOST_TEST(contains(refusal(folder.path), "tokenizer.json: expected an object with size"));
-  write(folder / "tokenizer.json", R"({"units": "bpe", "size": 7, "lower_case": true, "crc32": "xyz"})");
-  BOOST_TEST(contains(refusal(folder.path), "crc32 is 'xyz'"));
-  write(folder / "tokenizer.json", R"({"units": )");
-  BOOST_TEST(contains(refusal(folder.path), "tokenizer.json: not JSON"));
-  std::filesystem::remove(folder / "tokenizer.json");
-  BOOST_TEST(contains(refusal(folder.path), "there is no tokenizer.json"));
+  train_tokenizer(options, Texts{"a b c", "a"})->save(saved.path);
+  BOOST_TEST(contents(saved / "vocabulary.txt") == good);
+  for (const auto& [list, expected] :
+       std::vector<std::pair<std::string, std::string>>{{good + "a\t1\n", "list:8: 'a' is in line 5 already"},
+                                                        {good + "d\n", "list:8: 1 column, expected 2"},
+                                                        {good + "d\t-1\n", "list:8: count '-1'"},
+                                                        {good + "d e\t1\n", "list:8: 'd e' is not a word"},
+                                                        {good + "\t1\n", "list:8: '' is not a word"},
+                                                        {"a\t2\n" + good, "list:1: 'a', expected <pad>"},
+                                                        {good + "\xff\t2\n", "list:8: '\xff' is not a word"}})
+    BOOST_TEST(message_of([&, text = list] { word_tokenizer(text, false, "list"); }).starts_with(expected), expected);
+  const std::string list = R"("lower_case": false, "crc32": "00000000"})";
+  for (const auto& [json, expected] : std::vector<std::pair<std::string, std::string>>{
+           {R"({"units": "letters", "size": 7, )" + list,
+            "units is 'letters', expected words, unigram, bpe or characters"},
+           {R"({"units": "words", "size": "7", )" + list, "tokenizer.json: "},
+           {R"({"units": "words"})", "tokenizer.json: "},
+           {R"({"units": )", "tokenizer.json: not JSON"}}) {
+    saved.write("tokenizer.json", json);
+    BOOST_TEST(contains(refusal(saved.path), expected), refusal(saved.path));
+  }
+  std::filesystem::remove(saved / "tokenizer.json");
+  BOOST_TEST(contains(refusal(saved.path), "there is no tokenizer.json"));
 }
 
-BOOST_AUTO_TEST_CASE(changed_or_hostile_models_are_refused) {
+BOOST_AUTO_TEST_CASE(hostile_models_are_refused) {
   const Corpus corpus;
-  Folder folder;
+  const Folder folder;
   train_tokenizer(subwords(Units::unigram, 120), corpus.texts)->save(folder.path);
   const std::string good = contents(folder / "sentencepiece.model");
   BOOST_TEST(check_sentencepiece_model(good, "m").size == 120);
-
-  write(folder / "sentencepiece.model", good.substr(0, good.size() / 2));
-  BOOST_TEST(contains(refusal(folder.path), "truncated or changed"));
-  std::filesystem::remove(folder / "sentencepiece.model");
-  BOOST_TEST(contains(refusal(folder.path), "sentencepiece.model: cannot be opened"));
-
-  const auto refused = [](const std::string& model) {
-    return message_of([&] { check_sentencepiece_model(model, "m"); });
-  };
-  BOOST_TEST(contains(refused(""), "m: 0 pieces"));
-  BOOST_TEST(contains(refused(good.substr(0, good.size() - 1)), "m: truncated"));
-  BOOST_TEST(contains(refused("\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"), "are left"));
-  BOOST_TEST(contains(refused(std::string("\x0a\x03\x0a\x01"
-                                          "a",
-                                          5)),
-                      "piece 0 is 'a', expected <pad>"));
-  BOOST_TEST(contains(refused(good + std::string("\x0a\x03\x0a\x01\0", 5)), "piece 120 is empty or has a NUL byte"));
-  BOOST_TEST(
-      contains(refused(good + std::string("\x0a\x0a\x0a\x01\x01\x15\0\0\x80\x7f\x18\x01", 12)), "has the score inf"));
-  BOOST_TEST(contains(refused(good + std::string("\x0a\x05\x0a\x01\x01\x18\x04", 7)), "piece 120 is of type 4"));
-  BOOST_TEST(contains(refused(good + std::string("\x1a\x04\x12\x02zz", 6)), "has a character map"));
-  BOOST_TEST(contains(refused(good + std::string("\x12\x02\x18\x03", 4)), "model type 3, expected"));
-  BOOST_TEST(contains(refused(good + "\x0b"), "wire type 3"));
+  for (const auto& [model, expected] : std::vector<std::pair<std::string, const char*>>{
+           {"", "m: 0 pieces"},
+           {good.substr(0, good.size() - 1), "m: truncated"},
+           {"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", "are left"},
+           {std::string("\x0a\x03\x0a\x01\x61", 5), "piece 0 is 'a', expected <pad>"},
+           {good + std::string("\x0a\x03\x0a\x01\0", 5), "piece 120 is empty or has a NUL byte"},
+           {good + std::string("\x0a\x0a\x0a\x01\x01\x15\0\0\x80\x7f\x18\x01", 12), "has the score inf"},
+           {good + std::string("\x0a\x05\x0a\x01\x01\x18\x04", 7), "piece 120 is of type 4"},
+           {good + std::string("\x1a\x04\x12\x02zz", 6), "has a character map"},
+           {good + std::string("\x12\x02\x18\x03", 4), "model type 3, expected"},
+           {good + "\x0b", "wire type 3"}})
+    BOOST_TEST(contains(message_of([&, bytes = model] { check_sentencepiece_model(bytes, "m"); }), expected), expected);
 }
 
 BOOST_AUTO_TEST_CASE(no_damage_to_a_model_ends_the_program) {
@@ -282,9 +280,9 @@ BOOST_AUTO_TEST_CASE(no_damage_to_a_model_ends_the_program) {
           model[random.below(model.size())] = static_cast<char>(random.below(256));
         }
         try {
-          const SubwordTokenizer tokenizer(model, false, "m");
+          const auto tokenizer = subword_tokenizer(model, false, "m");
           for (const std::string_view text : {corpus.texts[0], std::string_view("\xe4\xb8\x80 <s> xyzzy ")}) {
-            tokenizer.decode(tokenizer.encode(text));
+            tokenizer->decode(tokenizer->encode(text));
           }
           ++accepted;
         } catch (const Error&) {

@@ -5,11 +5,11 @@
 
 #include <fmt/core.h>
 
+#include "experiments/support/data/pair_data.h"
 #include "experiments/support/metrics/alignment.h"
 #include "experiments/support/report/run_collection.h"
 #include "experiments/support/text/number.h"
 #include "experiments/support/text/words.h"
-#include "experiments/support/training/same_data.h"
 
 namespace fovea {
 
@@ -43,9 +43,8 @@ void AnalyzedRun::check_text(const std::string& flag, const std::string& text, c
 
 void AnalyzedRun::warn_of_changed_data(const Json& now) const {
   static std::set<std::filesystem::path> warned;
-  const std::filesystem::path file = run_ / "data.json";
-  if (!std::filesystem::exists(file)) return;
-  const std::string changes = data_changes(file, now);
+  if (!std::filesystem::exists(run_ / "data.json")) return;
+  const std::string changes = data_changes(run_, now);
   if (!changes.empty() && warned.insert(run_).second)
     fmt::print(stderr, "warning: {}: the data have changed since the training: {}\n", run_.string(), changes);
 }

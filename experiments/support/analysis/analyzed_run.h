@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "experiments/support/data/text_pairs.h"
+#include "experiments/support/data/text_pair.h"
+#include "experiments/support/data/vocabulary.h"
 #include "experiments/support/report/attention_view.h"
 #include "experiments/support/sequence/sequence_models.h"
-#include "experiments/support/text/word_tokenizer.h"
 #include "experiments/support/training/task.h"
 #include "nn/module.h"
 

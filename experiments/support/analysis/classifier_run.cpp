@@ -13,28 +13,24 @@ namespace {
 class ClassifierRun : public AnalyzedRun {
  public:
   ClassifierRun(const std::filesystem::path& run, const ClassificationOptions& options,
-                std::function<ClassificationData()> load, Part part)
+                std::function<LabelledTexts()> load, Part part)
       : AnalyzedRun(run),
         options_(options),
         load_(std::move(load)),
-        tokenizer_(load_tokenizer(run)),
+        tokenizers_(load_tokenizers(run)),
         classes_(classes_of(run)),
         part_(part) {
-    model_ = options_.model.make(options_.model.attention, tokenizer_->size(), std::ssize(classes_));
+    model_ = options_.model.make(options_.model.attention, tokenizers_.source->size(), std::ssize(classes_));
     load_parameters(*model_, run);
     model_->train(false);
   }
 
   std::size_t size() override { return examples().size(); }
-  TextPair texts(std::size_t k) override {
-    return {.source = examples()[k].text,
-            .target = data_->classes[static_cast<std::size_t>(examples()[k].label)],
-            .alignment = {}};
-  }
+  TextPair texts(std::size_t k) override { return {.source = examples()[k].source, .target = examples()[k].target}; }
   SentenceView sentence(std::size_t k) override { return view(texts(k)); }
   SentenceView text(const std::string& text, const std::optional<std::string>& target) override {
     require(!target, "--target: only with --text of an encoder-decoder");
-    check_text("--text", text, *tokenizer_);
+    check_text("--text", text, *tokenizers_.source);
     return view({.source = text, .target = "", .alignment = {}});
   }
   const Module& model() const override { return *model_; }
@@ -45,24 +41,18 @@ class ClassifierRun : public AnalyzedRun {
   }
 
  private:
-  const std::vector<Example>& examples() {
-    const bool is_new = !data_;
-    if (is_new) data_ = load_();
-    const std::vector<Example>& read = part_ == Part::train ? data_->train
-                                       : part_ == Part::dev ? data_->dev
-                                                            : data_->test;
-    if (is_new)
-      warn_of_changed_data({{part_ == Part::train ? "train"
-                             : part_ == Part::dev ? "dev"
-                                                  : "test",
-                             fingerprint_of(read, encode(read, *tokenizer_, options_.text.max_length))},
-                            {"classes", data_->classes}});
-    return read;
+  const std::vector<TextPair>& examples() {
+    if (!data_) {
+      data_.emplace(load_(), PairTextOptions{.text = options_.text}, tokenizers_, part_, false);
+      warn_of_changed_data(data_->fingerprint());
+    }
+    return data_->tests.front().texts;
   }
 
   SentenceView view(const TextPair& pair) {
-    const Example example{.text = pair.source};
-    const std::vector<int> tokens = encode({&example, 1}, *tokenizer_, options_.text.max_length).tokens[0];
+    EncodedPairs text{.has_labels = true};
+    text.append(tokens_of(*tokenizers_.source, pair.source, options_.text.max_length), {});
+    const std::vector<int> tokens = tokens_at(text.source, 0);
     const auto length = static_cast<std::int32_t>(tokens.size());
     NoGrad off;
     TracedEquationScope parts;
@@ -73,7 +63,7 @@ class ClassifierRun : public AnalyzedRun {
             .value()
             .to_vector<double>();
     std::vector<std::string> words;
-    for (int token : tokens) words.push_back(tokenizer_->token(token));
+    for (int token : tokens) words.push_back(tokenizers_.source->token(token));
     const auto best = std::max_element(logits.begin(), logits.end()) - logits.begin();
     SentenceView view{.pair = pair, .attentions = {}, .predicted = classes_.at(static_cast<std::size_t>(best))};
     for (const AttentionTrace& trace : traces) view.attentions.push_back(view_of(trace, Place::encoder, words, words));
@@ -82,18 +72,18 @@ class ClassifierRun : public AnalyzedRun {
   }
 
   ClassificationOptions options_;
-  std::function<ClassificationData()> load_;
-  std::unique_ptr<Tokenizer> tokenizer_;
+  std::function<LabelledTexts()> load_;
+  PairTokenizers tokenizers_;
   std::vector<std::string> classes_;
   Part part_;
   std::unique_ptr<EncoderClassifier> model_;
-  std::optional<ClassificationData> data_;
+  std::optional<PairData> data_;
 };
 
 }  // namespace
 
 std::unique_ptr<AnalyzedRun> open_classifier_run(const std::filesystem::path& run, const ClassificationOptions& options,
-                                                 std::function<ClassificationData()> load, Part part) {
+                                                 std::function<LabelledTexts()> load, Part part) {
   return std::make_unique<ClassifierRun>(run, options, std::move(load), part);
 }
 

@@ -12,7 +12,7 @@
 #include "attention/registry.h"
 #include "experiments/support/analysis/commands.h"
 #include "experiments/support/analysis/finding_parts.h"
-#include "experiments/support/data/text_sets.h"
+#include "experiments/support/data/file_sets.h"
 #include "experiments/support/report/run_collection.h"
 #include "experiments/support/sequence/sequence_testing.h"
 #include "experiments/support/text/words.h"
@@ -256,7 +256,7 @@ Finding trade_off(Cli& cli) {
   LineChart chart{.title = fmt::format("Trade-off over {}", name), .x = {"source tokens that a step scores"}};
   for (std::string_view set : split_columns(on, ',')) {
     const Part part = part_named(set);
-    const PairData data(recorded.data, recorded.batches, tokenizers, part, false);
+    const PairData data(recorded.data, tokenizers, part, false);
     Series series{.name = name_of(part)};
     for (const auto& [value, options] : varied) {
       const TestResult test =

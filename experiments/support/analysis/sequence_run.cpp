@@ -52,7 +52,7 @@ class SequenceRun : public AnalyzedRun {
  private:
   const PairSet& set() {
     if (!data_) {
-      data_.emplace(options_.data, options_.batches, tokenizers_, part_, false);
+      data_.emplace(options_.data, tokenizers_, part_, false);
       warn_of_changed_data(data_->fingerprint());
     }
     return data_->tests.front();

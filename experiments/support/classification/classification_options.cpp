@@ -35,9 +35,8 @@ void ClassificationOptions::check() const {
   model.make(model.attention, special_tokens, 2);
 }
 
-std::unique_ptr<EncoderClassifier> ClassificationOptions::make_model(const LabelledData& data,
-                                                                     std::uint64_t seed) const {
-  std::unique_ptr<EncoderClassifier> made = model.make(model.attention, data.tokenizer->size(), data.classes());
+std::unique_ptr<EncoderClassifier> ClassificationOptions::make_model(const PairData& data, std::uint64_t seed) const {
+  std::unique_ptr<EncoderClassifier> made = model.make(model.attention, data.source_size(), std::ssize(data.classes));
   made->to(parse_device(training.device));
   made->initialise(seed);
   return made;

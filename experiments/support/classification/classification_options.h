@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "experiments/support/classification/labelled_data.h"
+#include "experiments/support/data/pair_data.h"
 #include "experiments/support/training/encoder_model.h"
 #include "experiments/support/training/training.h"
 
@@ -25,7 +25,7 @@ struct ClassificationOptions {
   /// Throws Error, with the flag, for flags that contradict each other.
   void check() const;
   /// Makes a model for the data with random initial values.
-  std::unique_ptr<EncoderClassifier> make_model(const LabelledData& data, std::uint64_t seed) const;
+  std::unique_ptr<EncoderClassifier> make_model(const PairData& data, std::uint64_t seed) const;
 };
 
 }  // namespace fovea

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "autograd/operations.h"
-#include "experiments/support/data/texts_to_label.h"
+#include "experiments/support/data/records.h"
 #include "experiments/support/program/terminal.h"
 #include "experiments/support/report/attention_pictures.h"
 #include "experiments/support/training/run.h"
@@ -66,131 +66,106 @@ ShownSentence shown_sentence(EncoderClassifier& model, const TestedExample& exam
 
 }  // namespace
 
-std::vector<std::vector<double>> class_probabilities(EncoderClassifier& model, const EncodedExamples& examples,
+std::vector<std::vector<double>> class_probabilities(EncoderClassifier& model, const EncodedPairs& texts,
                                                      const BatchOptions& batches) {
   NoGrad off;
   model.train(false);
   auto probabilities_of = [&](const PlannedBatch& plan) {
-    const TextBatch batch = fill(plan, examples);
-    const Variable probabilities = softmax(model.forward(batch.token_tensor(), batch.length_tensor()));  // [B, classes]
+    const PairBatch batch = fill(plan, texts, batches);
+    const Variable probabilities =
+        softmax(model.forward(batch.source_tensor(), batch.source_length_tensor()));  // [B, classes]
     const std::vector<double> values = probabilities.value().to_vector<double>();
     std::vector<std::vector<double>> rows;
     for (auto first = values.begin(); first != values.end(); first += probabilities.size(1))
       rows.emplace_back(first, first + probabilities.size(1));
     return rows;
   };
-  return for_examples<std::vector<double>>(std::ssize(examples.lengths), evaluation_batches(examples.lengths, batches),
+  return for_examples<std::vector<double>>(std::ssize(texts.lengths), evaluation_batches(texts.lengths, batches),
                                            probabilities_of);
 }
 
-double accuracy(EncoderClassifier& model, const EncodedExamples& examples, const BatchOptions& batches) {
-  const std::vector<std::vector<double>> probabilities = class_probabilities(model, examples, batches);
+double accuracy(EncoderClassifier& model, const EncodedPairs& texts, const BatchOptions& batches) {
+  const std::vector<std::vector<double>> probabilities = class_probabilities(model, texts, batches);
   double right = 0;
-  for (std::size_t k = 0; k < examples.size(); ++k)
-    right += most_probable(probabilities[k]) == static_cast<std::size_t>(examples.labels[k]);
-  return 100 * right / static_cast<double>(examples.size());
+  for (std::size_t k = 0; k < texts.size(); ++k)
+    right += static_cast<int>(most_probable(probabilities[k])) == tokens_at(texts.target, k)[0];
+  return 100 * right / static_cast<double>(texts.size());
 }
 
 namespace {
 
-TestResult test_model(EncoderClassifier& model, const LabelledData::TestSet& set, const ClassificationData& data,
-                      const BatchOptions& batches) {
+TestResult test_model(EncoderClassifier& model, const PairSet& set, const PairData& data, const BatchOptions& batches) {
   TestResult test{.set = set.name, .metrics = {"accuracy"}};
-  const std::vector<std::vector<double>> probabilities = class_probabilities(model, set.examples, batches);
-  for (std::size_t k = 0; k < set.examples.size(); ++k)
-    test.examples.push_back({.input = set.texts[k].text,
-                             .reference = data.classes[static_cast<std::size_t>(set.examples.labels[k])],
-                             .hypothesis = data.classes[most_probable(probabilities[k])],
-                             .group = set.examples.groups[k],
-                             .probabilities = probabilities[k]});
-  test.measurements = accuracy_by_group(test.examples, data.group);
+  const std::vector<std::vector<double>> probabilities = class_probabilities(model, set.pairs, batches);
   double right = 0, hard = 0;  // of agreement: no noun between subject and verb, or attractors only
   for (std::size_t k = 0; k < set.texts.size(); ++k) {
-    if (!set.texts[k].is_hard) continue;
-    right += test.examples[k].hypothesis == test.examples[k].reference, ++hard;
+    const TextPair& pair = set.texts[k];
+    const std::string& predicted = data.classes[most_probable(probabilities[k])];
+    test.examples.push_back({.input = pair.source,
+                             .reference = pair.target,
+                             .hypothesis = predicted,
+                             .group = pair.group,
+                             .probabilities = probabilities[k]});
+    if (pair.is_hard) right += predicted == pair.target, ++hard;
   }
+  test.measurements = accuracy_by_group(test.examples, data.group);
   if (hard > 0) test.measurements.push_back({"hard subset", 100 * right / hard, 2});
   return test;
 }
 
 }  // namespace
 
-RunResult test_model(EncoderClassifier& model, const LabelledData& data, const ClassificationOptions& options,
+RunResult test_model(EncoderClassifier& model, const PairData& data, const ClassificationOptions& options,
                      const Run& run) {
   RunResult result{.parameters = model.parameter_count()};
-  for (const LabelledData::TestSet& set : data.tests)
-    result.tests.push_back(test_model(model, set, data.texts, options.batches));
+  for (const PairSet& set : data.tests) result.tests.push_back(test_model(model, set, data, options.batches));
   constexpr std::size_t sentences = 3;
   const TestResult& first = result.tests.front();
-  const EncodedExamples& encoded = data.tests.front().examples;
+  const EncodedPairs& pairs = data.tests.front().pairs;
   std::vector<ShownSentence> shown;
-  for (std::size_t k : examples_to_show(first.examples, encoded.lengths, sentences))
-    shown.push_back(shown_sentence(model, first.examples[k], encoded.tokens[k], *data.tokenizer));
+  for (std::size_t k : examples_to_show(first.examples, pairs.lengths, sentences))
+    shown.push_back(shown_sentence(model, first.examples[k], tokens_at(pairs.source, k), *data.tokenizers.source));
   save_pictures(run.directory->path(), shown);
   return result;
 }
 
-namespace {
-
-/// A trained model with its vocabulary and classes.
-class Labeller {
- public:
-  explicit Labeller(const ClassificationOptions& options)
-      : options_(options), tokenizer_(load_tokenizer(options.trained)), classes_(classes_of(options.trained)) {
-    model_ = options.model.make(options.model.attention, tokenizer_->size(), std::ssize(classes_));
-    load_parameters(*model_, options.trained, options.average);
-    model_->to(parse_device(options.training.device));
-  }
-
-  std::int64_t tokens(const Example& example) const {
-    return encode({&example, 1}, *tokenizer_, options_.text.max_length).lengths[0];
-  }
-
-  void print_labels(const std::vector<Example>& examples) {
-    const EncodedExamples encoded = encode(examples, *tokenizer_, options_.text.max_length);
-    for (const std::vector<double>& probabilities : class_probabilities(*model_, encoded, options_.batches)) {
-      fmt::print("{}", classes_[most_probable(probabilities)]);
-      for (std::size_t c = 0; options_.probabilities && c < classes_.size(); ++c)
-        fmt::print("\t{}={:.4f}", classes_[c], probabilities[c]);
-      fmt::print("\n");
-    }
-    std::fflush(stdout);
-  }
-
- private:
-  const ClassificationOptions& options_;
-  std::unique_ptr<Tokenizer> tokenizer_;
-  std::vector<std::string> classes_;
-  std::unique_ptr<EncoderClassifier> model_;
-};
-
-}  // namespace
-
 void label_texts(const ClassificationOptions& options, const std::string& columns) {
   require_trained(options.trained);
-  Labeller labeller(options);
-  TextsToLabel texts(options.label, classes_of(options.trained), columns);
+  const std::unique_ptr<Tokenizer> tokenizer = load_tokenizer(options.trained);
+  const std::vector<std::string> classes = classes_of(options.trained);
+  const std::unique_ptr<EncoderClassifier> model =
+      options.model.make(options.model.attention, tokenizer->size(), std::ssize(classes));
+  load_parameters(*model, options.trained, options.average);
+  model->to(parse_device(options.training.device));
+
+  RecordFields fields;
+  if (columns != automatic_columns) fields.names = {split_fields(columns)[0]};
+  RecordReader texts(options.label, record_format(options.label), {text_role}, fields);
+  texts.keep_blank_lines();
+  if (!texts.description().empty()) fmt::print(stderr, "{}: labels are for {}\n", texts.name(), texts.description());
   const bool is_typed = options.label == "-" && ::isatty(STDIN_FILENO);
   const std::size_t at_once = is_typed ? 1 : 1000;
-  bool has_note = false;
   for (bool more = true; more;) {
-    std::vector<Example> examples;
+    EncodedPairs pairs{.has_labels = true};
     std::exception_ptr trouble;  // the lines before it get their labels
     try {
-      for (std::string text; examples.size() < at_once && (more = texts.next(text));) {
-        Example example{.text = text};
-        const std::int64_t tokens = labeller.tokens(example);
-        texts.require_here(fits(tokens, options.batches),
-                           "{} tokens, --batch-tokens is {}; raise it, or set --max-length to cut longer texts", tokens,
-                           options.batches.tokens);
-        examples.push_back(std::move(example));
+      for (std::vector<std::string> text; pairs.size() < at_once && (more = texts.next(text));) {
+        const std::vector<int> tokens = tokens_of(*tokenizer, text[0], options.text.max_length);
+        texts.require_here(fits(std::ssize(tokens), options.batches),
+                           "{} tokens, --batch-tokens is {}; raise it, or set --max-length to cut longer texts",
+                           tokens.size(), options.batches.tokens);
+        pairs.append(tokens, {});
       }
     } catch (const Error&) {
       trouble = std::current_exception();
     }
-    if (!has_note && !texts.note().empty()) fmt::print(stderr, "{}\n", texts.note());
-    has_note = true;
-    labeller.print_labels(examples);
+    for (const std::vector<double>& probabilities : class_probabilities(*model, pairs, options.batches)) {
+      fmt::print("{}", classes[most_probable(probabilities)]);
+      for (std::size_t c = 0; options.probabilities && c < classes.size(); ++c)
+        fmt::print("\t{}={:.4f}", classes[c], probabilities[c]);
+      fmt::print("\n");
+    }
+    std::fflush(stdout);
     if (trouble) std::rethrow_exception(trouble);
   }
 }

@@ -1,15 +1,12 @@
 #include "experiments/support/data/agreement_data.h"
 
 #include <algorithm>
-#include <numeric>
-#include <optional>
 #include <span>
 
+#include "experiments/support/data/file_sets.h"
 #include "experiments/support/data/generated.h"
-#include "experiments/support/data/records.h"
 #include "experiments/support/data/split_mix.h"
-#include "experiments/support/program/program.h"
-#include "experiments/support/text/lines.h"
+#include "experiments/support/program/cli.h"
 #include "experiments/support/text/number.h"
 #include "experiments/support/text/words.h"
 #include "tensor/error.h"
@@ -20,193 +17,96 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// The columns of a line as Python's csv module writes them: a field may stand between quotes, with quotes doubled.
-/// A field that starts with a quote that is not closed before a tab is taken as it stands.
-std::vector<std::string> quoted_columns(std::string_view line) {
-  std::vector<std::string> columns;
-  for (std::size_t at = 0; at <= line.size();) {
-    std::string field;
-    std::size_t end = std::string_view::npos;
-    if (at < line.size() && line[at] == '"') {
-      std::size_t i = at + 1;
-      while (i < line.size() && (line[i] != '"' || (i + 1 < line.size() && line[i + 1] == '"'))) {
-        field += line[i];
-        i += line[i] == '"' ? 2 : 1;
-      }
-      if (i < line.size() && (i + 1 == line.size() || line[i + 1] == '\t')) end = i + 1;
-    }
-    if (end == std::string_view::npos) {
-      end = std::min(line.find('\t', at), line.size());
-      field = line.substr(at, end - at);
-    }
-    columns.push_back(std::move(field));
-    at = end + 1;
-  }
-  return columns;
-}
+const std::vector<std::string> number_labels = {"singular", "plural"};
 
-std::vector<std::string> plain_columns(std::string_view line) {
-  const auto columns = split_columns(line);
-  return {columns.begin(), columns.end()};
-}
-
-/// The positions of the columns that are read.
-struct AgreementColumns {
-  bool linzen = false;  ///< Linzen's file: quoted fields, verb positions from 1
-  std::size_t count = 0, sentence = 0, verb = 0, number = 0;
-  std::optional<std::size_t> attractors, intervening;
+struct AgreementFile {
+  std::vector<TextPair> sentences = {};
+  bool is_linzens = false, counts_intervening = false;
 };
 
-AgreementColumns columns_of(const LineReader& reader, std::string_view header) {
-  const auto names = plain_columns(header);
-  const auto position = [&](std::string_view name) -> std::optional<std::size_t> {
-    const auto found = std::find(names.begin(), names.end(), name);
-    if (found == names.end()) return std::nullopt;
-    return static_cast<std::size_t>(found - names.begin());
-  };
-  AgreementColumns columns;
-  columns.count = names.size();
-  columns.linzen = position("verb_index").has_value();
-  const auto sentence = position("sentence"), verb = position(columns.linzen ? "verb_index" : "verb_idx"),
-             number = position(position("label") ? "label" : "verb_pos");
-  if (!sentence || !verb || !number) {
-    reader.fail_here(
-        "the columns are '{}', expected a header with sentence, verb_index (from 1) and verb_pos, as in "
-        "agr_50_mostcommon_10K.tsv, or sentence, verb_idx (from 0) and label, as in sva_train.tsv",
-        header.substr(0, 80));
-  }
-  const std::string repeated = repeated_name(names);
-  reader.require_here(repeated.empty(), "{}", repeated);
-  columns.sentence = *sentence;
-  columns.verb = *verb;
-  columns.number = *number;
-  columns.attractors = position(columns.linzen ? "n_diff_intervening" : "n_attractors");
-  columns.intervening = position("n_intervening");
-  return columns;
-}
-
-std::int64_t integer(const LineReader& reader, const std::string& text, const char* column) {
+std::int64_t integer(const RecordReader& at, const std::string& text, const char* what) {
   const auto value = number<std::int64_t>(text);
-  reader.require_here(value.has_value(), "{} '{}', expected an integer", column, text);
+  at.require_here(value.has_value(), "{} '{}', expected an integer", what, text);
   return *value;
 }
 
-int number_label(const LineReader& reader, const std::string& text) {
-  if (text == "SING" || text == "VBZ") return 0;
-  if (text == "PLUR" || text == "VBP") return 1;
-  reader.fail_here("number '{}', expected SING or VBZ (singular), PLUR or VBP (plural)", text);
-}
-
-/// The words before the verb.
-std::string prefix(const LineReader& reader, std::string_view sentence, std::int64_t verb) {
-  const auto words = split_words(sentence);
-  reader.require_here(verb >= 1 && verb < static_cast<std::int64_t>(words.size()),
-                      "the verb is word {} (from 0) of a sentence of {} words, expected 1 to {}", verb, words.size(),
-                      static_cast<std::int64_t>(words.size()) - 1);
-  return join_words(std::span(words).first(static_cast<std::size_t>(verb)));
-}
-
-struct AgreementFile {
-  std::vector<Example> sentences;
-  bool linzen = false, counts_intervening = false;
-};
-
 AgreementFile read_agreement(const fs::path& path) {
   constexpr std::int64_t most_attractors = 4;
-  LineReader reader(path);
-  std::string line;
-  require(reader.next(line), "{}: the file is empty", reader.name());
-  const AgreementColumns columns = columns_of(reader, line);
+  enum { sentence, verb, label, attractors, intervening };  // the roles
+  RecordReader reader(path, RecordFormat::tsv,
+                      {{"SENTENCE", {"sentence"}},
+                       {"VERB", {"verb_index", "verb_idx"}},  // counted from 1, from 0
+                       {"NUMBER", {"label", "verb_pos"}},
+                       {"ATTRACTORS", {"n_diff_intervening", "n_attractors"}, false, true},
+                       {"NOUNS", {"n_intervening"}, false, true}});
+  require(reader.has_header(),
+          "{}: no header; expected one with sentence, verb_index and verb_pos, or verb_idx and label", reader.name());
   AgreementFile file{
-      .sentences = {}, .linzen = columns.linzen, .counts_intervening = columns.intervening && columns.attractors};
-  while (reader.next(line)) {
-    if (line.empty()) continue;
-    const auto fields = columns.linzen ? quoted_columns(line) : plain_columns(line);
-    reader.require_here(fields.size() == columns.count, "{}, expected {} as the header has",
-                        counted(fields.size(), "column"), columns.count);
-    const std::int64_t verb = integer(reader, fields[columns.verb], "verb position") - (columns.linzen ? 1 : 0);
-    const std::int64_t attractors =
-        columns.attractors ? integer(reader, fields[*columns.attractors], "number of attractors") : -1;
-    const bool reported = attractors >= 0 && attractors <= most_attractors;
-    const bool hard = file.counts_intervening
-                          ? integer(reader, fields[*columns.intervening], "n_intervening") == attractors
-                          : attractors > 0;
-    file.sentences.push_back({.text = prefix(reader, fields[columns.sentence], verb),
-                              .label = number_label(reader, fields[columns.number]),
-                              .group = reported ? static_cast<int>(attractors) : -1,
-                              .is_hard = hard});
+      .is_linzens = reader.fields()[verb] == "verb_index",
+      .counts_intervening = !reader.fields()[attractors].empty() && !reader.fields()[intervening].empty()};
+  if (file.is_linzens) reader.read_quotes();
+  for (std::vector<std::string> row; reader.next(row);) {
+    const auto words = split_words(row[sentence]);
+    const std::int64_t place = integer(reader, row[verb], "verb position") - (file.is_linzens ? 1 : 0);
+    reader.require_here(place >= 1 && place < std::ssize(words),
+                        "the verb is word {} (from 0) of a sentence of {} words, expected 1 to {}", place, words.size(),
+                        std::ssize(words) - 1);
+    const bool is_plural = row[label] == "PLUR" || row[label] == "VBP";
+    reader.require_here(is_plural || row[label] == "SING" || row[label] == "VBZ",
+                        "number '{}', expected SING or VBZ (singular), PLUR or VBP (plural)", row[label]);
+    const std::int64_t count =
+        reader.fields()[attractors].empty() ? -1 : integer(reader, row[attractors], "number of attractors");
+    const bool is_reported = count >= 0 && count <= most_attractors;
+    file.sentences.push_back(
+        {.source = join_words(std::span(words).first(static_cast<std::size_t>(place))),
+         .target = number_labels[is_plural],
+         .group = is_reported ? static_cast<int>(count) : -1,
+         .is_hard = file.counts_intervening ? integer(reader, row[intervening], "n_intervening") == count : count > 0});
   }
   return file;
 }
 
-/// Adds the sentence to the test part; with `hard_subset`, only if it belongs to that subset.
-void add_test(ClassificationData& data, Example& sentence, bool hard_subset) {
-  if (sentence.is_hard || !hard_subset) data.test.push_back(std::move(sentence));
-}
-
-std::string hard_subset_note(const AgreementFile& file) {
-  return file.counts_intervening ? " (test: hard subset, n_intervening = n_diff_intervening)"
-                                 : " (test: hard subset, at least one attractor)";
-}
-
-/// Linzen's file, shuffled: 9 % train, 1 % dev, the rest test.
-void share_out_shuffled(ClassificationData& data, std::vector<Example> sentences, const AgreementOptions& options) {
-  SplitMix(static_cast<std::uint64_t>(options.split_seed)).shuffle(std::span(sentences));
-  const std::size_t train = sentences.size() * 9 / 100, dev = sentences.size() / 100;
-  for (std::size_t i = 0; i < sentences.size(); ++i) {
-    if (i < train) data.train.push_back(std::move(sentences[i]));
-    if (i >= train && i < train + dev) data.dev.push_back(std::move(sentences[i]));
-    if (i >= train + dev) add_test(data, sentences[i], options.hard_subset);
-  }
-  data.source += fmt::format(" (9 % train, 1 % dev, 90 % test, split seed {})", options.split_seed);
-}
-
-/// Files of other layouts without a test file: the test part is the tenth that split_off_missing_parts would take.
-void share_out_by_hash(ClassificationData& data, std::vector<Example> sentences, const AgreementOptions& options) {
-  for (Example& sentence : sentences) {
-    if (split_place(sentence.text) < 0.1) {
-      add_test(data, sentence, options.hard_subset);
-    } else {
-      data.train.push_back(std::move(sentence));
-    }
-  }
-  data.source += " (10 % test split off by hash)";
-}
-
 /// sva_{train,dev,test}.tsv, or Linzen's file, in a directory.
-SplitFiles files_in(const fs::path& directory) {
-  const SplitFiles files = find_split_files(directory);
-  if (!files.train.empty()) return files;
-  for (const char* name : {"agr_50_mostcommon_10K.tsv", "agr_50_mostcommon_10K.tsv.gz"}) {
-    if (fs::exists(directory / name)) return {.train = directory / name, .dev = {}, .test = {}};
-  }
-  fail("{}: no agreement data found; looked for *train.tsv[.gz] and agr_50_mostcommon_10K.tsv[.gz]; found {}",
-       directory.string(), contents_of(directory));
+SplitFiles files_at(const fs::path& path) {
+  SplitFiles files = split_files(path);
+  for (const char* name : {"agr_50_mostcommon_10K.tsv", "agr_50_mostcommon_10K.tsv.gz"})
+    if (files.train.empty() && fs::exists(path / name)) files.train = path / name;
+  if (files.train.empty())
+    fail("{}: no agreement data found; looked for *train.tsv[.gz] and agr_50_mostcommon_10K.tsv[.gz]; found {}",
+         path.string(), contents_of(path));
+  return files;
 }
 
-ClassificationData load_files(const AgreementOptions& options, const fs::path& path) {
-  const SplitFiles files = fs::is_directory(path) ? files_in(path) : with_siblings(path);
-  ClassificationData data;
-  data.classes = {"singular", "plural"};
-  data.group = "attractors";
-  data.source = named(files);
-  AgreementFile train = read_agreement(files.train);
-  std::string note = options.hard_subset ? hard_subset_note(train) : "";
-  if (!files.test.empty()) {
-    AgreementFile test = read_agreement(files.test);
-    if (options.hard_subset) note = hard_subset_note(test);
-    for (Example& sentence : test.sentences) add_test(data, sentence, options.hard_subset);
-    for (Example& sentence : train.sentences) data.train.push_back(std::move(sentence));
-  } else if (train.linzen) {
-    share_out_shuffled(data, std::move(train.sentences), options);
+/// Reads all files. A part without one is split off, if that is asked for.
+LabelledTexts load_files(const AgreementOptions& options, const fs::path& path, bool splits) {
+  const SplitFiles files = files_at(path);
+  LabelledTexts data;
+  data.labels = number_labels;
+  data.groups = "attractors";
+  data.source = files.description();
+  AgreementFile train = read_agreement(files.train), test;
+  if (!files.dev.empty()) data[Part::dev] = read_agreement(files.dev).sentences;
+  if (!files.test.empty()) test = read_agreement(files.test);
+  if (splits && files.test.empty() && train.is_linzens) {
+    SplitMix(static_cast<std::uint64_t>(options.split_seed)).shuffle(std::span(train.sentences));
+    const std::size_t size = train.sentences.size(), end_of_train = size * 9 / 100,
+                      end_of_dev = end_of_train + size / 100;
+    for (std::size_t i = 0; i < size; ++i) {
+      const Part part = i < end_of_train ? Part::train : i < end_of_dev ? Part::dev : Part::test;
+      if (part != Part::dev || files.dev.empty()) data[part].push_back(std::move(train.sentences[i]));
+    }
+    data.source += fmt::format(" (9 % train, 1 % dev, 90 % test, split seed {})", options.split_seed);
   } else {
-    share_out_by_hash(data, std::move(train.sentences), options);
+    data[Part::train] = std::move(train.sentences);
+    data[Part::test] = std::move(test.sentences);
+    if (splits) split_off_missing_parts(data);
   }
-  if (!files.dev.empty()) {
-    data.dev.clear();
-    for (Example& sentence : read_agreement(files.dev).sentences) data.dev.push_back(std::move(sentence));
-  }
-  data.source += note;
+  if (!options.hard_subset) return data;
+  for (const Part part : all_parts)
+    if (part == Part::test || !splits) std::erase_if(data[part], [](const TextPair& pair) { return !pair.is_hard; });
+  data.source += (files.test.empty() ? train : test).counts_intervening
+                     ? " (test: hard subset, n_intervening = n_diff_intervening)"
+                     : " (test: hard subset, at least one attractor)";
   return data;
 }
 
@@ -224,16 +124,14 @@ void add_options(Cli& cli, AgreementOptions& options) {
              "the seed that shuffles Linzen's file before its 9 % / 1 % / 90 % split")
       .at_least(0)
       .rare();
-  add_limits(cli, options);
+  cli.add(static_cast<ExampleLimits&>(options));
 }
 
-ClassificationData load(const AgreementOptions& options) {
-  ClassificationData data = is_generated(options.data) ? generate_agreement(options.data, options.hard_subset)
-                                                       : load_files(options, existing_data(options.data));
-  require(!data.test.empty(), "{}: no test example", data.source);
-  data = completed(std::move(data), options);
-  add_test_sets(data, options.also_test, [&](const fs::path& path) { return load_files(options, path); });
-  return data;
+LabelledTexts load(const AgreementOptions& options) {
+  LabelledTexts data = is_generated(options.data) ? generate_agreement(options.data, options.hard_subset)
+                                                  : load_files(options, existing_data(options.data), true);
+  require(!data[Part::test].empty(), "{}: no test example", data.source);
+  return completed(std::move(data), options, [&](const fs::path& path) { return load_files(options, path, false); });
 }
 
 }  // namespace fovea

@@ -1,14 +1,9 @@
 /// The texts of `agreement`: the number of an English verb from the words before it.
 /// Linzen, Dupoux & Goldberg 2016, "Assessing the Ability of LSTMs to Learn Syntax-Sensitive Dependencies".
 #pragma once
-#include <cstdint>
-#include <string>
-
-#include "experiments/support/data/classification.h"
+#include "experiments/support/data/labelled_texts.h"
 
 namespace fovea {
-
-class Cli;
 
 struct AgreementOptions : ExampleLimits {
   std::string data =
@@ -17,7 +12,7 @@ struct AgreementOptions : ExampleLimits {
   std::int64_t split_seed = 1;  ///< shuffles Linzen's single file before it is split
 };
 
-/// Declares --data, --hard-subset, --split-seed, --train-examples, --test-examples.
+/// Declares --data, --hard-subset, --split-seed, --train-examples, --test-examples, --also-test.
 void add_options(Cli& cli, AgreementOptions& options);
 
 /// Reads tab-separated files whose header names the columns, in two layouts, found out from the header:
@@ -32,6 +27,6 @@ void add_options(Cli& cli, AgreementOptions& options);
 /// hard_subset is Tensor2Tensor's filter, test examples with n_intervening == n_diff_intervening: no noun in between,
 /// or attractors only. Files that only count attractors keep the test examples that have at least one. Throws Error
 /// with file and line, or with what was looked for and what was found.
-ClassificationData load(const AgreementOptions& options);
+LabelledTexts load(const AgreementOptions& options);
 
 }  // namespace fovea

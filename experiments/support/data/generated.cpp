@@ -1,48 +1,54 @@
 #include "experiments/support/data/generated.h"
 
 #include <algorithm>
-#include <array>
-#include <optional>
-#include <span>
-#include <vector>
 
-#include "experiments/support/data/generated_options.h"
+#include <fmt/core.h>
+
+#include "experiments/support/data/grammar.h"
 #include "experiments/support/data/lexicon.h"
-#include "experiments/support/data/split_mix.h"
-#include "tensor/error.h"
+#include "experiments/support/text/words.h"
 
 namespace fovea {
 
 namespace {
 
-/// The three parts, by draw(random), an example or nothing; test examples only those that are wanted.
-template <class Draw, class Wanted>
-void fill_parts(ClassificationData& data, const GeneratedSizes& sizes, std::string_view specification, Draw draw,
-                Wanted wanted) {
-  const auto fill = [&](GeneratedPart which, std::vector<Example>& part) {
-    draw_part(specification, sizes, which, [&](SplitMix& random) -> DrawnText {
-      std::optional<Example> example = draw(random);
-      if (!example || (which == GeneratedPart::test && !wanted(*example))) return {};
-      return {example->text, [&part, example = std::move(*example)]() mutable { part.push_back(std::move(example)); }};
-    });
-  };
-  fill(GeneratedPart::train, data.train);
-  fill(GeneratedPart::dev, data.dev);
-  fill(GeneratedPart::test, data.test);
-  data.source = std::string(specification);
+/// The pairs of a grammar with the options of the specification. `tests` is the usual number of test pairs.
+template <class Grammar>
+std::unique_ptr<GeneratedPairs> pairs_of(std::string_view specification, std::int64_t tests = 500) {
+  Grammar grammar;
+  auto pairs = std::make_unique<GeneratedPairs>(specification, tests, grammar.options());
+  pairs->draw_by([grammar](SplitMix& random) { return grammar.draw(random); });
+  return pairs;
 }
 
-// ------------------------------------------------------------------------------------------------------------------
-// Agreement
+/// All of the pairs in memory.
+LabelledTexts labelled(const PairSource& pairs, const std::vector<std::string>& labels, const std::string& groups) {
+  LabelledTexts data;
+  data.labels = labels;
+  data.groups = groups;
+  data.source = pairs.description();
+  for (const Part part : all_parts) pairs.visit(part, [&](const TextPair& pair) { data[part].push_back(pair); });
+  return data;
+}
+
+const std::vector<std::string> numbers = {"singular", "plural"}, sentiments = {"negative", "positive"};
+constexpr IntegerRange numbers_of_nouns{10, lexicon::nouns.size() / 2};
+
+/// Singular and plural of one of the first `nouns` nouns.
+std::pair<std::string_view, std::string_view> draw_noun(SplitMix& random, std::int64_t nouns) {
+  const auto k = 2 * static_cast<std::size_t>(random.below(static_cast<std::uint64_t>(nouns)));
+  return {lexicon::nouns[k], lexicon::nouns[k + 1]};
+}
 
 enum Number { singular = 0, plural = 1 };
 
 class AgreementGrammar {
  public:
-  AgreementGrammar(std::int64_t most_attractors, std::int64_t nouns)
-      : most_attractors_(most_attractors), nouns_(static_cast<std::uint64_t>(nouns)) {}
+  std::vector<GrammarOption> options() {
+    return {integer_option("attractors", most_attractors_, {0, 4}), integer_option("nouns", nouns_, numbers_of_nouns)};
+  }
 
-  Example draw(SplitMix& random) const {
+  TextPair draw(SplitMix& random) const {
     const auto head = static_cast<Number>(random.below(2));
     const int nouns = weighted(random, std::array{.2, .2, .2, .15, .15, .1});
     std::vector<Number> between;
@@ -67,8 +73,8 @@ class AgreementGrammar {
     noun_phrase(random, text, head);
     for (const Number number : between) modifier(random, text, number);
     if (random.chance(.2)) append_word(text, one_of(random, lexicon::adverbs));
-    return {.text = std::move(text),
-            .label = head,
+    return {.source = std::move(text),
+            .target = numbers[head],
             .group = static_cast<int>(attractors),
             .nouns_between = nouns,
             .is_hard = attractors == nouns};
@@ -84,8 +90,8 @@ class AgreementGrammar {
   void noun_phrase(SplitMix& random, std::string& text, Number number) const {
     append_word(text, one_of(random, lexicon::determiners));
     if (random.chance(.3)) append_word(text, one_of(random, lexicon::adjectives));
-    const lexicon::Noun& noun = lexicon::nouns[static_cast<std::size_t>(random.below(nouns_))];
-    append_word(text, number == singular ? noun.singular : noun.plural);
+    const auto [one, many] = draw_noun(random, nouns_);
+    append_word(text, number == singular ? one : many);
   }
 
   void modifier(SplitMix& random, std::string& text, Number number) const {
@@ -96,20 +102,18 @@ class AgreementGrammar {
     if (relative && !subject_relative) append_word(text, one_of(random, lexicon::past_verbs));
   }
 
-  std::int64_t most_attractors_;
-  std::uint64_t nouns_;
+  std::int64_t most_attractors_ = 4, nouns_ = 150;
 };
-
-// ------------------------------------------------------------------------------------------------------------------
-// Sentiment
 
 class SentimentGrammar {
  public:
-  SentimentGrammar(IntegerRange length, double polar, double negated)
-      : length_(length), polar_(polar), negated_(negated) {}
+  std::vector<GrammarOption> options() {
+    return {interval_option("length", length_, {1, 10'000}), number_option("polar", polar_, .01, 1),
+            number_option("not", negated_, 0, 1)};
+  }
 
   /// Nothing where the sum is 0.
-  std::optional<Example> draw(SplitMix& random) const {
+  std::optional<TextPair> draw(SplitMix& random) const {
     const std::int64_t length = random.between(length_.low, length_.high);
     const int leaning = random.chance(.5) ? 1 : -1;
     std::string text;
@@ -120,7 +124,7 @@ class SentimentGrammar {
       room -= words > 0 ? words : 1;
     }
     if (sum == 0) return std::nullopt;
-    return Example{.text = std::move(text), .label = sum > 0 ? 1 : 0, .group = -1};
+    return TextPair{.source = std::move(text), .target = sentiments[sum > 0]};
   }
 
  private:
@@ -139,48 +143,253 @@ class SentimentGrammar {
     return words;
   }
 
-  IntegerRange length_;
-  double polar_, negated_;
+  IntegerRange length_{10, 20};
+  double polar_ = .3, negated_ = .3;
+};
+
+// ---- Invented words: every number has its own
+
+constexpr std::string_view consonants = "bdfgklmnprst", vowels = "aeiou";
+constexpr std::uint64_t syllables = consonants.size() * vowels.size();  // 60; two of them make 3600 words
+
+/// Two syllables, "kelu"; numbers below 3600. Neighbouring numbers do not look alike.
+std::string source_word(std::uint64_t number) {
+  std::string word;
+  std::uint64_t code = number * 1117 % (syllables * syllables);  // 1117 is prime to 3600: a bijection
+  for (std::uint64_t syllable : {code / syllables, code % syllables}) {
+    word += consonants[syllable / vowels.size()];
+    word += vowels[syllable % vowels.size()];
+  }
+  return word;
+}
+
+/// The other language has its syllables the other way round, "ulek".
+std::string target_stem(std::uint64_t number) {
+  std::string word;
+  std::uint64_t code = number * 2003 % (syllables * syllables);
+  for (std::uint64_t syllable : {code / syllables, code % syllables}) {
+    word += vowels[syllable % vowels.size()];
+    word += consonants[syllable / vowels.size()];
+  }
+  return word;
+}
+
+class TranslationGrammar {
+ public:
+  static constexpr std::uint64_t types = 8, first_turned = 4;
+  static constexpr std::string_view particle = "pa";
+
+  std::vector<GrammarOption> options() {
+    return {integer_option("words", words_, {4, 100}), interval_option("phrases", phrases_, {1, 50}),
+            interval_option("length", length_, {1, 20}), number_option("swap", swap_, 0, 1)};
+  }
+
+  TextPair draw(SplitMix& random) const {
+    std::vector<std::int64_t> places;
+    return draw(random, places);
+  }
+
+ protected:
+  /// The place in the source of each word of the target.
+  TextPair draw(SplitMix& random, std::vector<std::int64_t>& places) const {
+    TextPair pair;
+    std::vector<Phrase> all;
+    std::int64_t position = 0;
+    const std::int64_t count = random.between(phrases_.low, phrases_.high);
+    for (std::int64_t k = 0; k < count; ++k) {
+      const bool is_passed = k > 0 && all.back().moves;
+      const bool moves = !is_passed && k + 1 < count && random.chance(swap_);
+      if (moves) append_word(pair.source, particle), ++position;
+      const std::uint64_t type = all.empty() ? random.below(types) : another_type(random, all.back().type);
+      all.push_back(draw_phrase(random, type, position));
+      all.back().moves = moves;
+      for (std::uint64_t number : all.back().numbers) append_word(pair.source, source_word(number));
+      position += static_cast<std::int64_t>(all.back().numbers.size());
+    }
+    for (std::size_t k = 0; k + 1 < all.size(); ++k)
+      if (all[k].moves) std::swap(all[k], all[k + 1]), ++k;
+    for (const Phrase& phrase : all) write_translation(pair, phrase, places);
+    for (std::size_t j = 0; j < places.size(); ++j) append_word(pair.alignment, fmt::format("{}-{}", places[j], j));
+    return pair;
+  }
+
+ private:
+  struct Phrase {
+    std::uint64_t type = 0;
+    std::vector<std::uint64_t> numbers;  ///< of its words, the head first
+    std::int64_t position = 0;           ///< of the head in the source
+    bool moves = false;
+  };
+
+  /// Neighbours differ in type: otherwise the end of a phrase could not be seen.
+  static std::uint64_t another_type(SplitMix& random, std::uint64_t type) {
+    return (type + 1 + random.below(types - 1)) % types;
+  }
+
+  Phrase draw_phrase(SplitMix& random, std::uint64_t type, std::int64_t position) const {
+    Phrase phrase{.type = type, .numbers = {}, .position = position};
+    const auto of_type = static_cast<std::uint64_t>(words_);
+    for (std::int64_t k = random.between(length_.low, length_.high); k > 0; --k)
+      phrase.numbers.push_back(phrase.type * of_type + random.below(of_type));
+    return phrase;
+  }
+
+  static void write_translation(TextPair& pair, const Phrase& phrase, std::vector<std::int64_t>& places) {
+    const std::size_t n = phrase.numbers.size();
+    const std::string_view ending = phrase.numbers[0] % 2 == 0 ? "a" : "o";
+    for (std::size_t k = 0; k < n; ++k) {
+      const std::size_t from = phrase.type < first_turned ? k : n - 1 - k;
+      append_word(pair.target, target_stem(phrase.numbers[from]));
+      if (from > 0) pair.target += ending;
+      places.push_back(phrase.position + static_cast<std::int64_t>(from));
+    }
+  }
+
+  IntegerRange phrases_{2, 6}, length_{2, 5};
+  std::int64_t words_ = 25;
+  double swap_ = .3;
+};
+
+/// The source of a translation; the tags say where the translation of each word goes.
+class TaggingGrammar : public TranslationGrammar {
+ public:
+  TextPair draw(SplitMix& random) const {
+    std::vector<std::int64_t> places;
+    TextPair pair = TranslationGrammar::draw(random, places);
+    std::int64_t translated = 0;  // words before this one that have a translation
+    pair.target = pair.alignment = "";
+    for (std::int64_t word = 0; word < std::ssize(split_words(pair.source)); ++word) {
+      const std::int64_t target = std::ranges::find(places, word) - places.begin();
+      const bool is_particle = target == std::ssize(places);
+      append_word(pair.target, is_particle           ? "none"
+                               : target < translated ? "left"
+                               : target > translated ? "right"
+                                                     : "stay");
+      translated += !is_particle;
+    }
+    return pair;
+  }
+};
+
+class SummaryGrammar {
+ public:
+  std::vector<GrammarOption> options() {
+    return {interval_option("sentences", sentences_, {1, 100}), integer_option("nouns", nouns_, numbers_of_nouns)};
+  }
+
+  TextPair draw(SplitMix& random) const {
+    TextPair pair;
+    for (std::int64_t k = random.between(sentences_.low, sentences_.high); k > 0; --k)
+      append_sentence(random, pair.source, pair.target.empty() ? &pair.target : nullptr);
+    return pair;
+  }
+
+ private:
+  /// Adds subject, verb and object to the headline, if there is one.
+  void append_sentence(SplitMix& random, std::string& text, std::string* headline) const {
+    auto noun = [&] {
+      const auto [one, many] = draw_noun(random, nouns_);
+      return random.chance(.5) ? one : many;
+    };
+    auto say = [&](std::string_view word, bool is_content) {
+      append_word(text, word);
+      if (is_content && headline) append_word(*headline, word);
+    };
+    say(one_of(random, lexicon::determiners), false);
+    if (random.chance(.5)) say(one_of(random, lexicon::adjectives), true);
+    say(noun(), true);
+    if (random.chance(.4)) {
+      say(one_of(random, lexicon::prepositions), false);
+      say(one_of(random, lexicon::determiners), false);
+      say(noun(), false);
+    }
+    say(one_of(random, lexicon::past_verbs), true);
+    say(one_of(random, lexicon::determiners), false);
+    if (random.chance(.3)) say(one_of(random, lexicon::adjectives), false);
+    say(noun(), true);
+    if (random.chance(.3)) say(one_of(random, lexicon::adverbs), false);
+    append_word(text, ".");
+  }
+
+  IntegerRange sentences_{3, 6};
+  std::int64_t nouns_ = 150;
+};
+
+class LineGrammar {
+ public:
+  std::vector<GrammarOption> options() {
+    return {integer_option("words", words_, {10, 2000}), interval_option("length", length_, {1, 1000}),
+            number_option("copies", copies_, 0, 1), number_option("brackets", brackets_, 0, .3)};
+  }
+
+  TextPair draw(SplitMix& random) const {
+    std::vector<std::string> line;
+    std::vector<bool> is_square;               // of the brackets that are open
+    std::vector<std::uint64_t> history{0, 0};  // words alone, without brackets
+    auto close = [&] {
+      line.emplace_back(is_square.back() ? "]" : ")");
+      is_square.pop_back();
+    };
+    for (std::int64_t k = random.between(length_.low, length_.high); k > 0; --k) {
+      if (random.chance(brackets_)) {
+        is_square.push_back(random.chance(.5));
+        line.emplace_back(is_square.back() ? "[" : "(");
+      } else if (!is_square.empty() && random.chance(3 * brackets_)) {
+        close();
+      } else {
+        const std::uint64_t back = 1 + random.below(4);
+        const bool is_copy = history.size() >= 2 + back && random.chance(copies_);
+        history.push_back(is_copy ? history[history.size() - back] : successor(random, history));
+        line.push_back(source_word(history.back()));
+      }
+    }
+    while (!is_square.empty()) close();
+    TextPair pair;
+    for (const std::string& word : line) append_word(pair.target, word);
+    return pair;
+  }
+
+ private:
+  /// One of the four words that may follow the last two.
+  std::uint64_t successor(SplitMix& random, const std::vector<std::uint64_t>& history) const {
+    const std::uint64_t before_last = history[history.size() - 2], last = history.back();
+    const auto choice = static_cast<std::uint64_t>(weighted(random, std::array{.5, .25, .15, .1}));
+    return mix_bits((before_last * 4099 + last) * 4 + choice + 1) % static_cast<std::uint64_t>(words_);
+  }
+
+  IntegerRange length_{10, 30};
+  std::int64_t words_ = 200;
+  double copies_ = .15, brackets_ = .05;
 };
 
 }  // namespace
 
-ClassificationData generate_agreement(std::string_view specification, bool hard_subset) {
-  GeneratedSizes sizes;
-  std::int64_t attractors = 4, nouns = 150;
-  auto options = sizes.options();
-  options.push_back(GeneratedOption::integer("attractors", attractors, {0, 4}));
-  options.push_back(GeneratedOption::integer("nouns", nouns, {10, static_cast<std::int64_t>(lexicon::nouns.size())}));
-  read_generated_options(specification, options);
-
-  ClassificationData data;
-  data.classes = {"singular", "plural"};
-  data.group = "attractors";
-  const AgreementGrammar grammar(attractors, nouns);
-  fill_parts(
-      data, sizes, specification, [&](SplitMix& random) { return std::optional(grammar.draw(random)); },
-      [&](const Example& example) { return !hard_subset || example.is_hard; });
+LabelledTexts generate_agreement(std::string_view specification, bool hard_subset) {
+  const auto pairs = pairs_of<AgreementGrammar>(specification, 2000);
+  if (hard_subset) pairs->test_on([](const TextPair& pair) { return pair.is_hard; });
+  LabelledTexts data = labelled(*pairs, numbers, "attractors");
   if (hard_subset) data.source += " (test: hard subset, no noun in between or attractors only)";
   return data;
 }
 
-ClassificationData generate_sentiment(std::string_view specification) {
-  GeneratedSizes sizes;
-  IntegerRange length{10, 20};
-  double polar = .3, negated = .3;
-  auto options = sizes.options();
-  options.push_back(GeneratedOption::interval("length", length, {1, 10'000}));
-  options.push_back(GeneratedOption::number("polar", polar, .01, 1));
-  options.push_back(GeneratedOption::number("not", negated, 0, 1));
-  read_generated_options(specification, options);
+LabelledTexts generate_sentiment(std::string_view specification) {
+  return labelled(*pairs_of<SentimentGrammar>(specification, 2000), sentiments, "");
+}
 
-  ClassificationData data;
-  data.classes = {"negative", "positive"};
-  const SentimentGrammar grammar(length, polar, negated);
-  fill_parts(
-      data, sizes, specification, [&](SplitMix& random) { return grammar.draw(random); },
-      [](const Example&) { return true; });
-  return data;
+std::unique_ptr<PairSource> generate_translation(std::string_view specification) {
+  return pairs_of<TranslationGrammar>(specification);
+}
+
+std::unique_ptr<PairSource> generate_tags(std::string_view specification) {
+  return pairs_of<TaggingGrammar>(specification);
+}
+
+std::unique_ptr<PairSource> generate_summaries(std::string_view specification) {
+  return pairs_of<SummaryGrammar>(specification);
+}
+
+std::unique_ptr<PairSource> generate_lines(std::string_view specification) {
+  return pairs_of<LineGrammar>(specification);
 }
 
 }  // namespace fovea

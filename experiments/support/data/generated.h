@@ -1,13 +1,18 @@
-/// Data sets made by grammars: for trying a method in a minute, with nothing to download. The same specification gives
-/// the same texts on every machine. No text is in two parts: the hash of a text decides which part may have it.
+/// Data sets made by grammars: nothing to download, and the rules to be learnt are known. The same specification,
+/// `generated:name=value,...`, gives the same texts on every machine. No text, or source of a pair, is in two parts:
+/// its hash decides which part may have it. All have the options train=20000, dev=500, test=500 (sizes; 2000 test texts
+/// where they have labels) and seed=1. Errors name the option and its column.
 #pragma once
+#include <memory>
 #include <string>
 #include <string_view>
 
-#include "experiments/support/data/classification.h"
-#include "experiments/support/data/generated_options.h"
+#include "experiments/support/data/labelled_texts.h"
 
 namespace fovea {
+
+/// Is this `generated` or `generated:option=value,...`, and not a path?
+bool is_generated(std::string_view data);
 
 /// The number of a verb from the words before it.
 ///
@@ -23,10 +28,9 @@ namespace fovea {
 /// the head: 0-5 with probability .2, .2, .2, .15, .15, .1; elsewhere .3; adjectives .3, adverbs .2, relative clauses
 /// .4 of the modifiers. Attractors are 0 to 4 in .38, .31, .19, .09 and .03 of the texts.
 ///
-/// Options: train=20000, dev=500, test=2000, seed=1, attractors=4 (at most; 0-4), nouns=150 (10-150, different nouns).
-/// `hard_subset` keeps the test examples with no noun in between or attractors only, see agreement_data.h.
-/// Throws Error naming the option and its column.
-ClassificationData generate_agreement(std::string_view specification, bool hard_subset);
+/// Options: attractors=4 (at most; 0-4), nouns=150 (10-150, different nouns). `hard_subset` keeps the test examples
+/// with no noun in between or attractors only, see agreement_data.h.
+LabelledTexts generate_agreement(std::string_view specification, bool hard_subset);
 
 /// Is a text positive or negative? The label is the sign of the sum over its polarity words, +1 or -1 each, where `not`
 /// flips the next polarity word, however many neutral words lie between (0-2 here). Texts whose sum is 0 are drawn
@@ -36,9 +40,47 @@ ClassificationData generate_agreement(std::string_view specification, bool hard_
 ///
 /// Each text leans one way: its polarity words count for the leaning side with probability .7.
 ///
-/// Options: train=20000, dev=500, test=2000, seed=1, length=10-20 (words; 150-400 is like IMDB), polar=0.3 (share of
-/// words that start a polar phrase), not=0.3 (share of those that are negated).
-/// Throws Error naming the option and its column.
-ClassificationData generate_sentiment(std::string_view specification);
+/// Options: length=10-20 (words; 150-400 is like IMDB), polar=0.3 (share of words that start a polar phrase), not=0.3
+/// (share of those that are negated).
+LabelledTexts generate_sentiment(std::string_view specification);
+
+/// A language of phrases, and its translation.
+///
+///   sentence -> ([pa] phrase){2,6}
+///   phrase   -> head word{1,4}           of one of 8 types, which have words of their own; neighbours differ in type
+///
+/// Word by word the translation is a dictionary, and three things must be seen around the word:
+///   order        phrases of the types 4 to 7 are turned round: the last word comes first
+///   agreement    every word but the head ends in -a or -o, as the head's class demands (half of the heads have each)
+///   long moves   a phrase behind the particle `pa` changes places with the phrase behind it, which has no particle;
+///                the particle itself is not translated
+/// The first two are local: they never look beyond the phrase. The alignment links each word with its translation.
+///
+/// Options: words=25 (of each type, 4-100), phrases=2-6, length=2-5 (words of a phrase), swap=0.3 (probability of the
+/// particle).
+std::unique_ptr<PairSource> generate_translation(std::string_view specification);
+
+/// The sources of generate_translation(), and as target a tag for each word, which says where its translation goes:
+/// left, right or stay, compared with a word-by-word translation; none for the particle, which is not translated. The
+/// options are those of generate_translation().
+std::unique_ptr<PairSource> generate_tags(std::string_view specification);
+
+/// Articles and headlines. The headline shortens the first sentence; the other sentences do not matter.
+///
+///   article  -> sentence{3,6}
+///   sentence -> Det [Adj] N [P Det N] V Det [Adj] N [Adv] .
+///   headline -> [Adj] N V N                                   subject, verb and object of the first sentence
+///
+/// Options: sentences=3-6, nouns=150 (10-150).
+std::unique_ptr<PairSource> generate_summaries(std::string_view specification);
+
+/// Lines of text for language models, as pairs without a source.
+///
+///   next word -> one of 4 words that the last two words allow, with probability .5, .25, .15, .1
+///              | the word 1 to 4 places back (copies)
+///              | an opening bracket, ( or [ ; the closing one of the innermost that is open
+///
+/// Options: words=200 (10-2000), length=10-30, copies=0.15, brackets=0.05.
+std::unique_ptr<PairSource> generate_lines(std::string_view specification);
 
 }  // namespace fovea

@@ -13,10 +13,11 @@ namespace {
 
 constexpr std::size_t most_bytes_of_a_side = 64'000'000;
 
-void append_views(const TextSample& sample, std::vector<std::string_view>& views) {
-  for (const std::string& text : sample.texts()) {
+std::vector<std::string_view> views_of(const TextSample& sample) {
+  std::vector<std::string_view> views;
+  for (const std::string& text : sample.texts())
     if (!text.empty()) views.push_back(text);
-  }
+  return views;
 }
 
 }  // namespace
@@ -27,9 +28,6 @@ void add_options(Cli& cli, PairTextOptions& options) {
   cli.option("--target-vocabulary-size", options.target_vocabulary_size,
              "the target's vocabulary size; 0: as --vocabulary-size")
       .at_least(0)
-      .rare();
-  cli.option("--target-codes", options.target_codes, "the target's byte-pair codes; default: those of --codes")
-      .saved_as(lasting_path)
       .rare();
 }
 
@@ -63,31 +61,25 @@ void PairTokenizers::save(const fs::path& directory) const {
 
 PairTokenizers train_tokenizers(const PairSource& pairs, const PairTextOptions& options) {
   TextSample sources(most_bytes_of_a_side), targets(most_bytes_of_a_side);
+  const bool is_labelled = !pairs.classes().empty();
   bool has_source = false;
   pairs.visit(Part::train, [&](const TextPair& pair) {
     has_source = has_source || !pair.source.empty();
     sources.add(pair.source);
-    targets.add(pair.target);
+    if (!is_labelled) targets.add(pair.target);
   });
-  require(!targets.texts().empty(), "{}: there is no text to train on", pairs.description());
-  std::vector<std::string_view> texts;
-  append_views(sources, texts);
+  require(!sources.texts().empty(), "{}: there is no text to train on", pairs.description());
+  const std::vector<std::string_view> of_source = views_of(sources), of_target = views_of(targets);
   if (options.joint || !has_source) {
-    require(options.target_vocabulary_size == 0 && options.target_codes.empty(),
-            "--target-vocabulary-size and --target-codes are for --no-joint-vocabulary");
-    append_views(targets, texts);
-    const std::shared_ptr<const Tokenizer> both = train_tokenizer(options.text, texts);
+    require(options.target_vocabulary_size == 0, "--target-vocabulary-size is for --no-joint-vocabulary");
+    std::vector<std::string_view> all = of_source;
+    all.insert(all.end(), of_target.begin(), of_target.end());
+    const std::shared_ptr<const Tokenizer> both = train_tokenizer(options.text, all);
     return {.source = both, .target = both};
   }
-  PairTokenizers tokenizers;
-  tokenizers.source = train_tokenizer(options.text, texts);
-  TextOptions of_target = options.text;
-  if (options.target_vocabulary_size != 0) of_target.vocabulary_size = options.target_vocabulary_size;
-  if (!options.target_codes.empty()) of_target.codes = options.target_codes;
-  texts.clear();
-  append_views(targets, texts);
-  tokenizers.target = train_tokenizer(of_target, texts);
-  return tokenizers;
+  TextOptions target = options.text;
+  if (options.target_vocabulary_size != 0) target.vocabulary_size = options.target_vocabulary_size;
+  return {.source = train_tokenizer(options.text, of_source), .target = train_tokenizer(target, of_target)};
 }
 
 PairTokenizers load_tokenizers(const fs::path& directory) {

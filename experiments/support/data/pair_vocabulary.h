@@ -4,8 +4,8 @@
 #include <memory>
 #include <string>
 
-#include "experiments/support/data/text_pairs.h"
-#include "experiments/support/text/vocabulary.h"
+#include "experiments/support/data/text_pair.h"
+#include "experiments/support/data/vocabulary.h"
 
 namespace fovea {
 
@@ -15,10 +15,11 @@ struct PairTextOptions {
   TextOptions text;                         ///< for both sides, unless a member below differs
   bool joint = true;                        ///< one vocabulary, learnt on both sides
   std::int64_t target_vocabulary_size = 0;  ///< of a separate vocabulary; 0: the source's size
-  std::string target_codes;                 ///< of a separate vocabulary; empty: the source's codes
+  std::int64_t block =
+      0;  ///< language models: lines are joined to texts of about this many tokens; 0: each line is a text
 };
 
-/// Declares the flags of TextOptions, and --joint-vocabulary, --target-vocabulary-size, --target-codes.
+/// Declares the flags of TextOptions, and --joint-vocabulary, --target-vocabulary-size.
 void add_options(Cli& cli, PairTextOptions& options);
 
 struct PairTokenizers {
@@ -31,8 +32,8 @@ struct PairTokenizers {
   void save(const std::filesystem::path& directory) const;
 };
 
-/// Trains on the training pairs, at most 64 MB of each side, evenly chosen. Texts without a source (language
-/// models) have one vocabulary. Throws Error as train_tokenizer does.
+/// Trains on the training pairs, at most 64 MB of each side, evenly chosen. Texts without a source (language models)
+/// and texts with labels have one vocabulary. Throws Error as train_tokenizer does.
 PairTokenizers train_tokenizers(const PairSource& pairs, const PairTextOptions& options);
 
 /// Reads the tokenizers that `save` wrote.

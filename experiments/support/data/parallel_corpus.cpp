@@ -1,10 +1,11 @@
 #include "experiments/support/data/parallel_corpus.h"
 
 #include <algorithm>
-#include <vector>
+#include <optional>
+#include <tuple>
 
-#include "experiments/support/data/classification.h"
-#include "experiments/support/data/text_sets.h"
+#include <fmt/format.h>
+
 #include "experiments/support/program/cli.h"
 #include "experiments/support/text/words.h"
 #include "tensor/error.h"
@@ -15,122 +16,94 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// The set's name without the ending of records: `train` for train.jsonl.
-std::string without_format(const std::string& set) {
-  return record_format(set) == RecordFormat::lines ? set : fs::path(set).stem().string();
-}
+const Role source_role{"SOURCE", {"form"}}, target_role{"TARGET", {"upos"}}, text_alone{"TEXT", {"text"}};
 
-/// "; columns 1, 2", "; keys text, summary"
-std::string describe(const RecordFields& fields, RecordFormat format) {
-  if (fields.names.empty()) return "";
-  return fmt::format("; {}{} {}", format == RecordFormat::jsonl ? "key" : "column", fields.names.size() > 1 ? "s" : "",
-                     listed(fields.names, ", "));
-}
-
-std::string joined_reasons(const SkippedPairs& skipped) {
-  std::vector<std::string> reasons;
-  const auto add = [&](std::int64_t count, const char* reason) {
-    if (count > 0) reasons.push_back(fmt::format("{} {}", count, reason));
-  };
-  add(skipped.no_text, "not UTF-8 text");
-  add(skipped.blank, "blank");
-  add(skipped.too_long, "too long");
-  add(skipped.unpaired, "without a partner");
-  add(skipped.broken, "no proper record");
-  return listed(reasons, ", ");
+/// The names of --test-set.
+std::vector<std::string> names_of_tests(const std::string& test_set) {
+  std::vector<std::string> names;
+  for (const std::string_view name : split_columns(test_set, ',')) {
+    const bool is_new = !name.empty() && std::ranges::count(names, name) == 0;
+    require(is_new || test_set.empty(), "--test-set '{}': expected different names, separated by commas", test_set);
+    if (is_new) names.emplace_back(name);
+  }
+  return names;
 }
 
 }  // namespace
 
-std::string describe(const SkippedPairs& skipped, std::string_view noun) {
-  if (skipped.total() == 0) return "";
-  return fmt::format("{} skipped: {}; the first: {}", counted(static_cast<std::size_t>(skipped.total()), noun),
-                     joined_reasons(skipped), skipped.first);
+std::string SkippedPairs::description(std::string_view noun) const {
+  std::int64_t total = 0;
+  std::vector<std::string> counts;
+  for (const auto& [reason, count] : reasons) total += count, counts.push_back(fmt::format("{} {}", count, reason));
+  if (total == 0) return "";
+  return fmt::format("{} skipped: {}; the first: {}", counted(static_cast<std::size_t>(total), noun),
+                     listed(counts, ", "), first);
 }
 
-PairReader::PairReader(const PairFiles& files, const LineRules& rules) : rules_(rules) {
-  if (files.format == RecordFormat::lines) {
-    has_source_ = !files.source.empty();
-    if (has_source_) source_.emplace(files.source);
-    target_.emplace(files.target);
-  } else {
-    has_source_ = files.has_source();
-    records_.emplace(files.target, files.format, files.fields);
-  }
-  if (!files.alignment.empty()) alignment_.emplace(files.alignment);
+PairReader::PairReader(const PairFiles& files, const LineRules& rules)
+    : rules_(rules), has_source_(files.has_source), has_alignment_(!files.alignment.empty()) {
+  const std::vector<Role> none;
+  if (!files.source.empty()) files_.emplace_back(files.source, RecordFormat::lines, none);
+  files_.emplace_back(files.target, files.format,
+                      has_source_ ? std::vector{source_role, target_role} : std::vector{text_alone}, files.fields,
+                      has_source_);
+  if (has_alignment_) files_.emplace_back(files.alignment, RecordFormat::lines, none);
 }
 
 bool PairReader::next(TextPair& pair) {
-  pair = {};
-  return records_ ? next_record(pair) : next_lines(pair);
-}
-
-bool PairReader::next_lines(TextPair& pair) {
-  const auto has_fault_in = [&](const LineReader& file, const std::string& line) {
-    return has_fault(line, fmt::format("{}:{}", file.name(), file.number()), "a blank line");
-  };
-  do {
-    const bool source = source_ && source_->next_of_any_kind(pair.source);
-    const bool target = target_->next_of_any_kind(pair.target);
-    const bool alignment = alignment_ && alignment_->next(pair.alignment);
-    if (!target || source != source_.has_value() || alignment != alignment_.has_value()) {
-      end_together(source, target, alignment);
-      return false;
+  for (;;) {
+    std::vector<std::string> texts, values;
+    std::vector<const RecordReader*> ended, going_on;
+    std::optional<RecordFault> fault;
+    for (RecordReader& file : files_) {
+      try {
+        const bool is_there = file.next(values);
+        (is_there ? going_on : ended).push_back(&file);
+        if (is_there) std::ranges::move(values, std::back_inserter(texts));
+      } catch (const RecordFault& first) {
+        going_on.push_back(&file);
+        if (!fault) fault = first;
+      }
     }
-  } while ((source_ && has_fault_in(*source_, pair.source)) || has_fault_in(*target_, pair.target));
-  return true;
-}
-
-bool PairReader::next_record(TextPair& pair) {
-  for (std::vector<std::string> texts;;) {
-    try {
-      if (!records_->next(texts)) return false;
-    } catch (const RecordFault& fault) {
-      report(&SkippedPairs::broken, fault.what());
-      continue;
+    if (going_on.empty()) return false;
+    pair = {};
+    if (!ended.empty()) {
+      const auto lines = static_cast<std::size_t>(ended[0]->number());
+      skip("without a partner", fmt::format("{}:{}: a line without a partner: {} has {}", going_on[0]->name(),
+                                            going_on[0]->number(), ended[0]->name(), counted(lines, "line")));
+    } else if (fault) {
+      skip(fault->reason, fault->what());
+    } else {
+      if (has_alignment_) pair.alignment = std::move(texts.back()), texts.pop_back();
+      if (!are_good(texts)) continue;
+      if (has_source_) pair.source = std::move(texts[0]);
+      pair.target = std::move(texts[has_source_]);
+      for (std::size_t k = 2; k < texts.size(); ++k)
+        if (!is_blank(texts[k])) pair.more_targets.push_back(std::move(texts[k]));
+      return true;
     }
-    const std::string place = fmt::format("{}:{}", records_->name(), records_->number());
-    if (has_source_ && has_fault(texts[0], place, "the source is blank")) continue;
-    if (has_fault(texts[has_source_], place, has_source_ ? "the target is blank" : "the text is blank")) continue;
-    if (has_source_) pair.source = std::move(texts[0]);
-    pair.target = std::move(texts[has_source_]);
-    for (std::size_t k = 2; k < texts.size(); ++k)
-      if (!is_blank(texts[k])) pair.more_targets.push_back(std::move(texts[k]));
-    return true;
   }
 }
 
-bool PairReader::has_fault(const std::string& text, const std::string& place, std::string_view if_blank) {
-  if (const std::string fault = text_fault(text); !fault.empty())
-    return report(&SkippedPairs::no_text, fmt::format("{}: {}", place, fault));
-  const TextLength length = length_of(text);
-  if (length.count == 0)  // blank lines of texts alone stand between paragraphs
-    return report(&SkippedPairs::blank, fmt::format("{}: {}", place, if_blank), !has_source_);
-  if (rules_.max_words == 0 || length.count <= rules_.max_words) return false;
-  return report(&SkippedPairs::too_long,
-                fmt::format("{}: {} {}, --max-words is {}", place, length.count, length.unit, rules_.max_words));
-}
-
-bool PairReader::report(std::int64_t SkippedPairs::*kind, const std::string& message, bool is_harmless) {
-  require(is_harmless || rules_.bad_lines == BadLines::skip, "{} (--bad-lines skip leaves such pairs out)", message);
-  if (skipped_.total() == 0) skipped_.first = message;
-  ++(skipped_.*kind);
+bool PairReader::are_good(const std::vector<std::string>& texts) {
+  for (std::size_t k = 0; k <= std::size_t{has_source_}; ++k) {
+    const RecordReader& file = files_[std::min(k, files_.size() - 1 - has_alignment_)];
+    const TextLength length = length_of(texts[k]);
+    const bool is_long = rules_.max_words > 0 && length.count > rules_.max_words;
+    const std::string place = fmt::format("{}:{}", file.name(), file.number());
+    if (length.count == 0)  // blank lines of texts alone stand between paragraphs
+      skip("blank", fmt::format("{}: a blank {}", place, file.description().empty() ? "line" : "text"), !has_source_);
+    if (is_long)
+      skip("too long", fmt::format("{}: {} {}, --max-words is {}", place, length.count, length.unit, rules_.max_words));
+    if (length.count == 0 || is_long) return false;
+  }
   return true;
 }
 
-void PairReader::end_together(bool source, bool target, bool alignment) {
-  std::vector<LineReader*> ended, going_on;
-  (target ? going_on : ended).push_back(&*target_);
-  if (source_) (source ? going_on : ended).push_back(&*source_);
-  if (alignment_) (alignment ? going_on : ended).push_back(&*alignment_);
-  if (going_on.empty()) return;
-  const std::int64_t lines = ended[0]->number();
-  const std::string message = fmt::format("{}:{}: a line without a partner: {} has {}", going_on[0]->name(), lines + 1,
-                                          ended[0]->name(), counted(static_cast<std::size_t>(lines), "line"));
-  std::string ignored;
-  do {
-    report(&SkippedPairs::unpaired, message);
-  } while (going_on[0]->next_of_any_kind(ignored));
+void PairReader::skip(const char* reason, const std::string& message, bool is_harmless) {
+  require(is_harmless || rules_.bad_lines == BadLines::skip, "{} (--bad-lines skip leaves such pairs out)", message);
+  if (skipped_.reasons.empty()) skipped_.first = message;
+  ++skipped_.reasons[reason];
 }
 
 void add_options(Cli& cli, ParallelCorpusOptions& options) {
@@ -144,7 +117,7 @@ void add_options(Cli& cli, ParallelCorpusOptions& options) {
       "the columns of source and target in a table; by number from 1 or by name: 1,2, or keys of JSON lines "
       "(.jsonl): dialogue,summary; of a language model's data one; more than two: further references of the test "
       "(document,summary1,summary2)");
-  cli.choice("--header", options.header, {{"auto", Header::automatic}, {"yes", Header::yes}, {"no", Header::no}},
+  cli.choice("--header", options.header, header_names,
              "whether the first line of a table names the columns; auto: where --columns has names")
       .rare();
   cli.option(
@@ -169,34 +142,43 @@ void add_options(Cli& cli, ParallelCorpusOptions& options) {
 
 ParallelCorpus::ParallelCorpus(const ParallelCorpusOptions& options) : options_(options) {
   const fs::path path = existing_data(options.data);
-  require(fs::is_directory(path) || fs::is_regular_file(path), "--data: '{}' is neither a file nor a directory",
-          options_.data);
   if (fs::is_directory(path)) {
-    find_sets(path);
-  } else {
-    find_parts(path);
+    choose_files(targets_in(path), path, options.train_set);
+    return;
   }
-}
-
-void ParallelCorpus::find_parts(const fs::path& file) {
-  const bool has_names = !options_.source.empty() || !options_.target.empty();
-  require(format_of(file) != RecordFormat::lines || (!has_names && !options_.needs_source),
+  require(fs::is_regular_file(path), "--data: '{}' is neither a file nor a directory", options.data);
+  require(format_of(path) != RecordFormat::lines ||
+              (options.source.empty() && options.target.empty() && !options.needs_source),
           "--data: '{}' is one file of lines; --source and --target name files of a directory, or fields of records "
           "(.jsonl, .tsv, .csv); --columns 1,2 reads tab-separated columns",
-          options_.data);
-  const auto name = part_named(without_format(set_name(file)));
-  if (name && name->part == Part::train) {
-    const fs::path directory = file.has_parent_path() ? file.parent_path() : ".";
-    TextSets sets = sets_of(directory, "");
-    std::erase_if(sets, [&](const auto& set) { return record_format(set.second) != record_format(file); });
-    choose_files(sets, set_name(file), directory);
-  }
-  if (!files(Part::dev).empty() || !files(Part::test).empty()) return;
-  files_ = {records_or_lines(file), {}, {}};
-  if (options_.needs_source) return;
-  LineReader reader(file);
+          options.data);
+  choose_files(sets_beside(path), path.has_parent_path() ? path.parent_path() : ".", set_name(path));
+  const bool is_alone = std::ranges::count(sets_, true, [](const Set& set) { return !set.files.empty(); }) == 1;
+  if (!is_alone || options.needs_source) return;
+  LineReader reader(path);
   for (std::string line; reader.next_of_any_kind(line);) continue;
   lines_ = reader.number();
+}
+
+/// The files that have targets, or records.
+FileSets ParallelCorpus::targets_in(const fs::path& directory) const {
+  const auto& [source, target] = std::tie(options_.source, options_.target);
+  require(!options_.columns.empty() || !target.empty() || source.empty(),
+          "--target is missing: the names of the target's files end with it, as de in train.de");
+  require(source.empty() || source != target, "--source and --target are both '{}'", source);
+  if (target.empty() && !options_.needs_source) return sets_of(directory, "");
+  FileSets targets = target.empty() ? FileSets() : sets_of(directory, target);
+  if (!targets.empty()) return targets;
+  FileSets records = sets_of(directory, "");
+  std::erase_if(records, [&](const auto& set) { return format_of(set.second) == RecordFormat::lines; });
+  // config.json is no data
+  if (!options_.train_set.empty() ||
+      std::ranges::any_of(records, [](const auto& set) { return part_named(set.first).has_value(); }))
+    targets = std::move(records);
+  require(!targets.empty() || !options_.needs_source || !source.empty(),
+          "--source is missing: the names of the source's files end with it, as en in train.en, and those of the "
+          "target's files with --target; there are no records either (train.jsonl, train.tsv, train.csv)");
+  return targets;
 }
 
 RecordFormat ParallelCorpus::format_of(const fs::path& file) const {
@@ -207,87 +189,36 @@ RecordFormat ParallelCorpus::format_of(const fs::path& file) const {
   return format == RecordFormat::lines && !options_.columns.empty() ? RecordFormat::tsv : format;
 }
 
-RecordFields ParallelCorpus::fields_of(const fs::path& file, RecordFormat format) const {
-  RecordFields fields{.names = {}, .header = options_.header};
-  if (!options_.columns.empty()) fields.names = split_fields(options_.columns);
-  for (const std::string& name : {options_.source, options_.target}) {
-    if (!options_.columns.empty() || name.empty()) continue;
-    for (std::string& field : split_fields(name)) fields.names.push_back(std::move(field));
-  }
-  const std::size_t texts = options_.needs_source ? 2 : 1;
-  if (fields.names.empty()) {
-    const std::vector<std::string> found = first_fields(file, format);
-    require(!found.empty(), "{}: the file is empty", file.string());
-    const bool is_json = format == RecordFormat::jsonl;
-    constexpr std::size_t columns_of_conllu = 10;
-    if (format == RecordFormat::conll && found.size() == columns_of_conllu && found[0].starts_with('1')) {
-      fields.names = texts == 2 ? std::vector<std::string>{"form", "upos"} : std::vector<std::string>{"form"};
-    } else if (is_json && texts == 1 && std::find(found.begin(), found.end(), "text") != found.end()) {
-      fields.names = {"text"};
-    } else if (!is_json && found.size() == texts) {
-      for (std::size_t k = 1; k <= texts; ++k) fields.names.push_back(std::to_string(k));
-    } else {
-      fail("{}: --columns {} must choose {} of the {}: {}{}", file.string(), texts == 2 ? "SOURCE,TARGET" : "TEXT",
-           texts == 2 ? "two" : "one", counted(found.size(), is_json ? "key" : "column"), shown(found),
-           is_json ? "" : " (by number from 1, or by name where the first line has names)");
+void ParallelCorpus::choose_files(const FileSets& targets, const fs::path& directory, const std::string& train_set) {
+  const std::vector<std::string> tests = names_of_tests(options_.test_set);
+  const ChosenSets chosen = choose_sets(targets, {train_set, options_.dev_set, tests}, directory, true);
+  const FileSets alignments = sets_of(directory, "align");
+  const auto add = [&](const std::string& name, const std::string& set) {
+    PairFiles& files = sets_.emplace_back(Set{name, {}}).files;
+    files.has_source = options_.needs_source;
+    if (set.empty()) return;
+    files.target = targets.at(set);
+    files.format = format_of(files.target);
+    if (alignments.contains(set)) files.alignment = alignments.at(set);
+    if (files.format != RecordFormat::lines) {
+      const bool has_columns = !options_.columns.empty();
+      const std::string both = options_.source + (options_.source.empty() ? "" : ",") + options_.target;
+      const std::string& names = has_columns ? options_.columns : both;
+      files.fields = {.names = names.empty() ? std::vector<std::string>() : split_fields(names),
+                      .header = options_.header};
+      fields_ = PairReader(files, options_.lines).fields();  // refuses wrong columns
+    } else if (!options_.source.empty()) {
+      const FileSets sources = sets_of(directory, options_.source);
+      require(sources.contains(set), "{}: there is {}, but no {}.{}", directory.string(),
+              files.target.filename().string(), set, options_.source);
+      files.source = sources.at(set);
     }
-  }
-  require(fields.names.size() == texts || (texts == 2 && fields.names.size() > 2), "--columns {}: {}, expected {}",
-          listed(fields.names, ","), counted(fields.names.size(), "field"),
-          texts == 2 ? "2 (source, target), or more (further references)" : "1");
-  return fields;
-}
-
-PairFiles ParallelCorpus::records_or_lines(const fs::path& file) const {
-  PairFiles files{.source = {}, .target = file, .alignment = {}, .format = format_of(file), .fields = {}};
-  if (files.format == RecordFormat::lines) return files;
-  files.fields = fields_of(file, files.format);
-  RecordReader refuses_wrong_columns(file, files.format, files.fields);
-  return files;
-}
-
-TextSets ParallelCorpus::sets_of_records(const fs::path& directory) const {
-  TextSets sets = sets_of(directory, "");
-  std::erase_if(sets, [&](const auto& set) { return format_of(set.second) == RecordFormat::lines; });
-  const bool has_part = std::any_of(sets.begin(), sets.end(), [](const auto& set) { return !!part_named(set.first); });
-  return has_part || !options_.train_set.empty() ? sets : TextSets();  // config.json is no data
-}
-
-void ParallelCorpus::find_sets(const fs::path& directory) {
-  require(!options_.columns.empty() || !options_.target.empty() || options_.source.empty(),
-          "--target is missing: the names of the target's files end with it, as de in train.de");
-  require(options_.source.empty() || options_.source != options_.target, "--source and --target are both '{}'",
-          options_.source);
-  if (options_.target.empty() && !options_.needs_source)
-    return choose_files(sets_of(directory, ""), options_.train_set, directory);
-  const TextSets targets = options_.target.empty() ? TextSets() : sets_of(directory, options_.target);
-  const TextSets records = targets.empty() ? sets_of_records(directory) : TextSets();
-  if (!records.empty()) return choose_files(records, options_.train_set, directory);
-  require(!options_.needs_source || !options_.source.empty(),
-          "--source is missing: the names of the source's files end with it, as en in train.en, and those of the "
-          "target's files with --target; there are no records either (train.jsonl, train.tsv, train.csv)");
-  choose_files(targets, options_.train_set, directory);
-}
-
-void ParallelCorpus::choose_files(const TextSets& targets, const std::string& train_set, const fs::path& directory) {
-  const TextSets alignments = sets_of(directory, "align");
-  const ChosenSets chosen = choose_sets(targets, {train_set, options_.dev_set, options_.test_set}, directory);
-  for (std::size_t k = 0; k < 3; ++k) {
-    const std::string& set = chosen.names[k];
-    if (set.empty()) continue;
-    files_[k] = records_or_lines(targets.at(set));
-    if (alignments.contains(set)) files_[k].alignment = alignments.at(set);
-    if (files_[k].format != RecordFormat::lines || options_.source.empty()) continue;
-    const TextSets sources = sets_of(directory, options_.source);
-    require(sources.contains(set), "{}: there is {}, but no {}.{}", directory.string(),
-            targets.at(set).filename().string(), set, options_.source);
-    files_[k].source = sources.at(set);
-  }
+  };
+  add("train", chosen.train);
+  add("dev", chosen.dev);
+  for (std::size_t k = 0; k < chosen.tests.size(); ++k) add(tests.empty() ? "test" : tests[k], chosen.tests[k]);
   for (const std::string& set : chosen.unused) unused_.push_back(targets.at(set).filename().string());
-  if (files(Part::train).empty() && options_.needs_training_set) fail_without_training_set(directory);
-}
-
-void ParallelCorpus::fail_without_training_set(const fs::path& directory) const {
+  if (!sets_[0].files.empty() || !options_.needs_training_set) return;
   require(!options_.target.empty(),
           "{}: no training set: the name of a file must have the word train in it, as train.txt or wiki.train.tokens "
           "(.gz too), or --train-set NAME must choose one; found {}",
@@ -301,55 +232,50 @@ Part ParallelCorpus::part_of(const TextPair& pair, std::int64_t line) const {
     const double place = static_cast<double>(line) / static_cast<double>(lines_);
     return place > 0.9 ? Part::test : place > 0.8 ? Part::dev : Part::train;
   }
-  const double place = split_place(pair.source.empty() ? pair.target : pair.source);
-  if (files(Part::test).empty() && place < 0.1) return Part::test;
-  return files(Part::dev).empty() && place >= 0.1 && place < 0.2 ? Part::dev : Part::train;
+  return part_by_hash(pair.source.empty() ? pair.target : pair.source, sets_[1].files.empty(), sets_[2].files.empty());
 }
 
-void ParallelCorpus::visit(Part part, const std::function<void(const TextPair&)>& visitor) const {
-  const bool has_files = !files(part).empty();
-  require(has_files || !files(Part::train).empty(),
-          "--data: '{}' has neither a {} set nor a training set, of which it "
-          "would be a tenth",
-          options_.data, name_of(part));
-  PairReader reader(files(has_files ? part : Part::train), options_.lines);
+void ParallelCorpus::visit(Part part, const PairVisitor& visitor, std::size_t test) const {
+  const Set &set = sets_.at(static_cast<std::size_t>(part) + test), &train = sets_[0];
+  const bool has_files = !set.files.empty();
+  require(has_files || !train.files.empty(),
+          "--data: '{}' has neither a {} set nor a training set, of which it would be a tenth", options_.data,
+          name_of(part));
+  PairReader reader(has_files ? set.files : train.files, options_.lines);
   const bool whole = has_files && part != Part::train;
-  for (TextPair pair; reader.next(pair);) {
+  for (TextPair pair; reader.next(pair);)
     if (whole || part_of(pair, reader.number()) == part) visitor(pair);
-  }
-  if (has_files) skipped_[static_cast<std::size_t>(part)] = reader.skipped();
+  if (has_files) set.skipped = reader.skipped();
+}
+
+std::vector<std::string> ParallelCorpus::tests() const {
+  std::vector<std::string> names;
+  for (std::size_t k = 2; k < sets_.size(); ++k) names.push_back(sets_[k].name);
+  return names;
 }
 
 std::string ParallelCorpus::description() const {
-  std::string how;
-  for (const PairFiles& files : files_) {
-    if (how.empty()) how = describe(files.fields, files.format);
-  }
+  std::string how = fields_.empty() ? "" : "; " + fields_;
   if (!unused_.empty()) how += "; not used: " + listed(unused_, ", ");
   if (lines_ > 0) return options_.data + ": the last tenth of its lines is test, the tenth before dev" + how;
-  std::string text = options_.data + ":";
-  for (const Part part : {Part::train, Part::dev, Part::test}) {
-    const PairFiles& of_part = files(part);
-    if (of_part.empty() && files(Part::train).empty()) continue;
-    if (of_part.empty()) {
-      text += fmt::format(" {} 10 % of train by hash;", name_of(part));
-      continue;
-    }
-    const std::string source = of_part.source.empty() ? "" : of_part.source.filename().string() + " and ";
-    text += fmt::format(" {} {}{};", name_of(part), source, of_part.target.filename().string());
+  std::vector<std::string> sets;
+  for (std::size_t k = 0; k < sets_.size(); ++k) {
+    const auto& [source, target] = std::tie(sets_[k].files.source, sets_[k].files.target);
+    const char* part = name_of(Part(std::min<std::size_t>(k, 2)));
+    if (target.empty() && !sets_[0].files.empty()) sets.push_back(fmt::format("{} 10 % of train by hash", part));
+    if (target.empty()) continue;
+    sets.push_back(fmt::format("{} {}{}{}", part, source.filename().string(), source.empty() ? "" : " and ",
+                               target.filename().string()));
   }
-  text.pop_back();
-  return text + how;
+  return fmt::format("{}: {}{}", options_.data, fmt::join(sets, "; "), how);
 }
 
 std::string ParallelCorpus::left_out() const {
-  std::string text;
-  for (const Part part : {Part::train, Part::dev, Part::test}) {
-    const std::string skipped_pairs = describe(skipped(part), files(part).has_source() ? "pair" : "line");
-    if (skipped_pairs.empty()) continue;
-    text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", name_of(part), skipped_pairs);
-  }
-  return text;
+  std::vector<std::string> texts;
+  for (const Set& set : sets_)
+    if (!set.skipped.reasons.empty())
+      texts.push_back(set.name + ": " + set.skipped.description(set.files.has_source ? "pair" : "line"));
+  return fmt::format("{}", fmt::join(texts, "; "));
 }
 
 }  // namespace fovea

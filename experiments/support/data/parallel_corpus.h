@@ -1,16 +1,16 @@
-/// Sentences and their translations, articles and their summaries: files whose lines belong together.
+/// Sentences and their translations, articles and their summaries, texts alone: files whose lines belong together, or
+/// records of which the texts are fields.
 #pragma once
 #include <array>
 #include <cstdint>
 #include <filesystem>
-#include <optional>
+#include <map>
 #include <string>
 #include <vector>
 
+#include "experiments/support/data/file_sets.h"
 #include "experiments/support/data/records.h"
-#include "experiments/support/data/text_pairs.h"
-#include "experiments/support/data/text_sets.h"
-#include "experiments/support/text/lines.h"
+#include "experiments/support/data/text_pair.h"
 
 namespace fovea {
 
@@ -28,32 +28,26 @@ struct LineRules {
 struct PairFiles {
   std::filesystem::path source;  ///< empty: the texts have no source, or it is a field of the target's file
   std::filesystem::path target;
-  std::filesystem::path alignment;  ///< gold links; empty: none are known
+  std::filesystem::path alignment = {};  ///< gold links; empty: none are known
   RecordFormat format = RecordFormat::lines;
   RecordFields fields = {};  ///< of records: source, target and further references, or the texts alone
+  bool has_source = false;   ///< whether the texts have a source, in whatever file
 
   bool empty() const { return target.empty(); }
-  bool has_source() const { return !source.empty() || fields.names.size() > 1; }
 };
 
-/// The number of pairs that were left out, for each reason.
+/// The number of pairs that were left out.
 struct SkippedPairs {
-  std::int64_t no_text = 0;   ///< invalid UTF-8 or a NUL byte
-  std::int64_t blank = 0;     ///< one side is empty or white space
-  std::int64_t too_long = 0;  ///< more than max_words
-  std::int64_t unpaired = 0;  ///< beyond the end of the other file
-  std::int64_t broken = 0;    ///< records without the fields, or of the wrong form
-  std::string first;          ///< "train.en:17: byte 3 is 0xef: ..."
+  std::map<std::string, std::int64_t> reasons;  ///< "blank": 2
+  std::string first;                            ///< "train.en:17: byte 3 is 0xef: ..."
 
-  std::int64_t total() const { return no_text + blank + too_long + unpaired + broken; }
+  /// "3 pairs skipped: 2 blank, 1 not UTF-8 text; the first: train.en:17: ..."; empty for none.
+  std::string description(std::string_view noun = "pair") const;
 };
-
-/// "3 pairs skipped: 1 not UTF-8, 2 blank; the first: train.en:17: ..."; empty for none.
-std::string describe(const SkippedPairs& skipped, std::string_view noun = "pair");
 
 /// Reads pair by pair; only one is in memory. Bad pairs are refused with `file:line: ...`, or skipped and counted:
-/// invalid UTF-8, blank lines, lines of too many words, files of different length. Blank lines of texts alone are
-/// always skipped.
+/// invalid UTF-8, blank lines, texts of too many words, files of different length, faulty records. Blank lines of texts
+/// alone are always skipped.
 class PairReader {
  public:
   PairReader(const PairFiles& files, const LineRules& rules);
@@ -62,20 +56,19 @@ class PairReader {
   bool next(TextPair& pair);
 
   /// The number of the line that `next` gave last.
-  std::int64_t number() const { return records_ ? records_->number() : target_->number(); }
+  std::int64_t number() const { return target().number(); }
+  /// "columns 1, 2"; empty for files of lines.
+  std::string fields() const { return target().description(); }
   const SkippedPairs& skipped() const { return skipped_; }
 
  private:
-  bool next_lines(TextPair& pair);
-  bool next_record(TextPair& pair);
-  bool has_fault(const std::string& text, const std::string& place, std::string_view if_blank);
-  bool report(std::int64_t SkippedPairs::*kind, const std::string& message, bool is_harmless = false);
-  void end_together(bool source, bool target, bool alignment);
+  void skip(const char* reason, const std::string& message, bool is_harmless = false);
+  bool are_good(const std::vector<std::string>& texts);
+  const RecordReader& target() const { return files_[files_.size() - 1 - has_alignment_]; }
 
   LineRules rules_;
-  bool has_source_ = false;
-  std::optional<LineReader> source_, target_, alignment_;
-  std::optional<RecordReader> records_;  ///< in the place of source_ and target_
+  bool has_source_, has_alignment_;
+  std::vector<RecordReader> files_;  ///< the source, if it has a file of its own, the target, the alignment
   SkippedPairs skipped_;
 };
 
@@ -96,8 +89,9 @@ struct ParallelCorpusOptions {
 void add_options(Cli& cli, ParallelCorpusOptions& options);
 
 /// The files `SET.LANGUAGE` of a directory, also with .txt or .gz behind it or both; texts alone need no language:
-/// train.txt, wiki.valid.tokens. `choose_sets` (text_sets.h) says which set is which part. `SET.align` has gold
-/// alignments. A part without files is split off the training pairs by a hash of the source (10 % each).
+/// train.txt, wiki.valid.tokens. `choose_sets` (file_sets.h) says which set is which part; --test-set may name several,
+/// with commas. `SET.align` has gold alignments. A part without files is split off the training pairs by a hash of the
+/// source (10 % each).
 ///
 /// Sets may also be files of records, train.jsonl, train.tsv or train.csv: pairs are two of their fields, texts alone
 /// one.
@@ -111,31 +105,28 @@ class ParallelCorpus : public PairSource {
   /// Reads a single file of texts once, to count its lines.
   explicit ParallelCorpus(const ParallelCorpusOptions& options);
 
-  void visit(Part part, const std::function<void(const TextPair&)>& visitor) const override;
+  void visit(Part part, const PairVisitor& visitor, std::size_t test = 0) const override;
   std::string description() const override;
+  std::vector<std::string> tests() const override;
   /// "train: 3 pairs skipped: ...", a part after the other.
   std::string left_out() const override;
 
-  const PairFiles& files(Part part) const { return files_[static_cast<std::size_t>(part)]; }
-  /// The pairs that the last visit of the part's files left out.
-  const SkippedPairs& skipped(Part part) const { return skipped_[static_cast<std::size_t>(part)]; }
-
  private:
-  void find_parts(const std::filesystem::path& file);
+  FileSets targets_in(const std::filesystem::path& directory) const;
   RecordFormat format_of(const std::filesystem::path& file) const;
-  RecordFields fields_of(const std::filesystem::path& file, RecordFormat format) const;
-  PairFiles records_or_lines(const std::filesystem::path& file) const;
-  TextSets sets_of_records(const std::filesystem::path& directory) const;
-  void find_sets(const std::filesystem::path& directory);
-  void choose_files(const TextSets& targets, const std::string& train_set, const std::filesystem::path& directory);
-  [[noreturn]] void fail_without_training_set(const std::filesystem::path& directory) const;
+  void choose_files(const FileSets& targets, const std::filesystem::path& directory, const std::string& train_set);
   Part part_of(const TextPair& pair, std::int64_t line) const;
 
+  struct Set {
+    std::string name;  ///< "train"; of a test set as --test-set has it
+    PairFiles files;   ///< empty: the set is split off the training set
+    mutable SkippedPairs skipped = {};
+  };
   ParallelCorpusOptions options_;
-  std::array<PairFiles, 3> files_;
+  std::vector<Set> sets_;            ///< train, dev, and the test sets
   std::vector<std::string> unused_;  ///< names of files that look like a part of the data but are not used
+  std::string fields_;               ///< of records: "columns 1, 2"
   std::int64_t lines_ = 0;           ///< of the one file; 0 for a directory
-  mutable std::array<SkippedPairs, 3> skipped_;
 };
 
 }  // namespace fovea

@@ -6,6 +6,8 @@
 #include <set>
 #include <unordered_map>
 
+#include <fmt/format.h>
+
 #include "experiments/support/program/terminal.h"
 #include "experiments/support/text/number.h"
 #include "experiments/support/text/words.h"
@@ -16,6 +18,9 @@ namespace fovea {
 namespace fs = std::filesystem;
 
 namespace {
+
+constexpr const char* columns_of_conllu[] = {"id",    "form", "lemma",  "upos", "xpos",
+                                             "feats", "head", "deprel", "deps", "misc"};
 
 /// Texts stand on one line wherever they are written: line breaks, "\r\n" as one, become spaces.
 std::string on_one_line(std::string text) {
@@ -44,6 +49,8 @@ const Json* find_value(const Json& record, const std::string& path) {
 }
 
 }  // namespace
+
+bool Role::has(const std::string& name) const { return std::ranges::find(names, lower_case(name)) != names.end(); }
 
 RecordFormat record_format(const fs::path& file) {
   const std::string ending = lower_case((file.extension() == ".gz" ? file.stem() : file).extension().string());
@@ -91,16 +98,14 @@ bool looks_like_conll(const fs::path& file) {
   return has_end;
 }
 
-TableReader::TableReader(const fs::path& file, RecordFormat format) : reader_(file), format_(format) {}
-
-bool TableReader::next_line() {
+bool RecordReader::next_line() {
   if (!reader_.next_of_any_kind(line_)) return false;
   if (const std::string fault = text_fault(line_); !fault.empty())
-    throw RecordFault(fmt::format("{}:{}: {}", name(), reader_.number(), fault));
+    throw RecordFault(fmt::format("{}:{}: {}", name(), reader_.number(), fault), "not UTF-8 text");
   return true;
 }
 
-bool TableReader::read_conll(std::vector<std::string>& fields) {
+bool RecordReader::read_conll(std::vector<std::string>& fields) {
   std::string fault;
   fields.clear();
   for (number_ = 0; next_line();) {
@@ -136,22 +141,7 @@ bool TableReader::read_conll(std::vector<std::string>& fields) {
   return number_ > 0;
 }
 
-bool TableReader::next(std::vector<std::string>& fields) {
-  if (format_ == RecordFormat::conll) return read_conll(fields);
-  number_ = reader_.number() + 1;
-  if (!next_line()) return false;
-  fields.clear();
-  if (format_ == RecordFormat::csv) {
-    read_csv(fields);
-  } else if (format_ == RecordFormat::tsv) {
-    for (const std::string_view column : split_columns(line_)) fields.emplace_back(column);
-  } else {
-    fields.push_back(line_);
-  }
-  return true;
-}
-
-void TableReader::read_csv(std::vector<std::string>& fields) {
+void RecordReader::read_csv(std::vector<std::string>& fields) {
   constexpr std::size_t longest_field = std::size_t{64} << 20;
   fields.emplace_back();
   bool quoted = false, closed = false;
@@ -190,7 +180,36 @@ void TableReader::read_csv(std::vector<std::string>& fields) {
   }
 }
 
-Json parse_record(const TableReader& at, const std::string& line) {
+namespace {
+
+/// The columns of a line as Python's csv module writes them. A field that starts with a quote that is not closed before
+/// a tab is taken as it stands.
+std::vector<std::string> quoted_columns(std::string_view line) {
+  std::vector<std::string> columns;
+  for (std::size_t at = 0; at <= line.size();) {
+    std::string field;
+    std::size_t end = std::string_view::npos;
+    if (at < line.size() && line[at] == '"') {
+      std::size_t i = at + 1;
+      while (i < line.size() && (line[i] != '"' || (i + 1 < line.size() && line[i + 1] == '"'))) {
+        field += line[i];
+        i += line[i] == '"' ? 2 : 1;
+      }
+      if (i < line.size() && (i + 1 == line.size() || line[i + 1] == '\t')) end = i + 1;
+    }
+    if (end == std::string_view::npos) {
+      end = std::min(line.find('\t', at), line.size());
+      field = line.substr(at, end - at);
+    }
+    columns.push_back(std::move(field));
+    at = end + 1;
+  }
+  return columns;
+}
+
+bool is_blank_row(const std::vector<std::string>& row) { return row.size() == 1 && is_blank(row[0]); }
+
+Json parse_record(const RecordReader& at, const std::string& line) {
   constexpr std::size_t most_keys = 10'000;  // in whatever depth; the time of a look-up grows with their number
   std::size_t count = 0;
   std::set<std::string> keys;
@@ -216,19 +235,24 @@ Json parse_record(const TableReader& at, const std::string& line) {
   }
 }
 
-std::string text_field(const TableReader& at, const Json& record, const std::string& key, bool takes_numbers) {
-  const Json* value = find_value(record, key);
-  const auto keys = keys_of(record);
-  if (value == nullptr)
-    at.fail_here("there is no key '{}'; the keys are {}{}", key, first_few(keys), did_you_mean(key, keys));
-  if (value->is_string()) return on_one_line(value->get<std::string>());
-  constexpr double exact = 1LL << 53;  // beyond, different numbers of a file may be equal in memory
-  if (takes_numbers && value->is_number_float() && !(std::abs(value->get<double>()) <= exact))
-    at.fail_here("'{}' is a number of more than 15 digits, {}; as a string in quotes it can be a label", key,
-                 value->dump());
-  if (takes_numbers && (value->is_number() || value->is_boolean())) return value->dump();
-  at.fail_here("'{}' is {}, expected a string", key,
-               value->is_null() ? "null" : fmt::format("a JSON {}", value->type_name()));
+}  // namespace
+
+/// Reads the next row of any kind; a JSON object and a blank line are rows of one field.
+bool RecordReader::next_row(std::vector<std::string>& fields) {
+  if (format_ == RecordFormat::conll) return read_conll(fields);
+  number_ = reader_.number() + 1;
+  if (!next_line()) return --number_, false;
+  fields.clear();
+  if (format_ == RecordFormat::csv) {
+    read_csv(fields);
+  } else if (format_ == RecordFormat::tsv && reads_quotes_) {
+    fields = quoted_columns(line_);
+  } else if (format_ == RecordFormat::tsv) {
+    for (const std::string_view column : split_columns(line_)) fields.emplace_back(column);
+  } else {
+    fields.push_back(line_);
+  }
+  return true;
 }
 
 std::string shown(const std::vector<std::string>& fields) {
@@ -238,6 +262,9 @@ std::string shown(const std::vector<std::string>& fields) {
   return first_few(short_fields);
 }
 
+namespace {
+
+/// "columns 1 and 3 are both called 'x'"; empty where all names are different.
 std::string repeated_name(const std::vector<std::string>& names) {
   std::unordered_map<std::string_view, std::size_t> first;
   for (std::size_t j = 0; j < names.size(); ++j) {
@@ -246,6 +273,8 @@ std::string repeated_name(const std::vector<std::string>& names) {
   }
   return "";
 }
+
+}  // namespace
 
 std::vector<std::string> split_fields(std::string_view text) {
   std::vector<std::string> fields;
@@ -256,78 +285,160 @@ std::vector<std::string> split_fields(std::string_view text) {
   return fields;
 }
 
-RecordReader::RecordReader(const fs::path& file, RecordFormat format, RecordFields fields)
-    : table_(file, format), format_(format), fields_(std::move(fields)), takes_numbers_(fields_.names.size()) {
-  if (format_ == RecordFormat::conll) {
-    fields_.header = Header::no;
-    constexpr std::string_view names[] = {"id",    "form", "lemma",  "upos", "xpos",
-                                          "feats", "head", "deprel", "deps", "misc"};
-    for (std::string& field : fields_.names) {
-      const auto known = std::ranges::find(names, lower_case(field));
-      if (known != std::end(names)) field = std::to_string(known - names + 1);
-    }
-  }
-  if (format_ != RecordFormat::jsonl) find_columns();
+std::size_t RecordReader::required() const {
+  return static_cast<std::size_t>(std::ranges::count(roles_, false, &Role::is_optional));
 }
 
-void RecordReader::find_columns() {
+RecordReader::RecordReader(const fs::path& file, RecordFormat format, std::vector<Role> roles, RecordFields fields,
+                           bool has_more)
+    : reader_(file), format_(format), roles_(std::move(roles)), fields_(std::move(fields)) {
+  std::vector<std::string>& chosen = fields_.names;
+  if (format_ == RecordFormat::lines) {
+    chosen.clear();
+    return;
+  }
+  const std::size_t given = chosen.size();
+  require(given == 0 || given == required() || (has_more && given > required()), "--columns {}: {}, expected {} ({}){}",
+          listed(chosen, ","), counted(given, "field"), required(), what(),
+          has_more ? ", or more (further references)" : "");
+  if (format_ != RecordFormat::jsonl || given == 0)
+    find_fields();
+  else  // the first record may be a bad one
+    chosen.resize(given + roles_.size() - required());
+}
+
+/// "TEXT,LABEL"
+std::string RecordReader::what() const {
+  std::vector<std::string> whats;
+  for (std::size_t k = 0; k < required(); ++k) whats.push_back(roles_[k].what);
+  return fmt::format("{}", fmt::join(whats, ","));
+}
+
+/// The names of the columns that are called as the roles demand, one each; of two columns, one such name suffices.
+/// Empty where the names do not say.
+std::vector<std::string> RecordReader::names_of_roles(const std::vector<std::string>& names) const {
+  std::vector<std::string> found;
+  std::size_t unknown = 0;
+  for (std::size_t k = 0; k < required(); ++k) {
+    const auto fits = [&](const std::string& name) { return roles_[k].has(name); };
+    const auto count = std::ranges::count_if(names, fits);
+    if (count > 1) return {};
+    if (count == 0) ++unknown;
+    found.push_back(count == 0 ? "" : *std::ranges::find_if(names, fits));
+  }
+  if (unknown == 0) return found;
+  if (unknown > 1 || names.size() != 2 || required() != 2) return {};
+  std::ranges::replace(found, std::string(), names[names[0] == found[0] || names[0] == found[1]]);
+  return found;
+}
+
+void RecordReader::find_fields() {
   std::vector<std::string> row;
   do {
-    require(table_.next(row), "{}: the file is empty", name());
-  } while (row.size() == 1 && is_blank(row[0]));
+    require(next_row(row), "{}: the file is empty", name());
+  } while (is_blank_row(row));
   width_ = row.size();
-  const bool are_numbers = std::all_of(fields_.names.begin(), fields_.names.end(), is_whole_number);
-  const bool has_header = fields_.header == Header::yes || (fields_.header == Header::automatic && !are_numbers);
-  const std::string repeated = has_header ? repeated_name(row) : "";
-  if (!repeated.empty()) table_.fail_here("{}", repeated);
-  for (const std::string& field : fields_.names) {
-    const auto named = has_header ? std::find(row.begin(), row.end(), field) : row.end();
-    const std::size_t column =
-        named != row.end() ? std::size_t(named - row.begin() + 1) : fovea::number<std::size_t>(field).value_or(0);
-    if (column == 0 || column > row.size()) {
-      table_.fail_here("there is no column {}; {}{}", is_whole_number(field) ? field : "'" + field + "'",
-                       has_header
-                           ? "the columns are " + shown(row)
-                           : "there " + std::string(row.size() == 1 ? "is " : "are ") + counted(row.size(), "column"),
-                       has_header ? did_you_mean(field, row) : "");
-    }
-    columns_.push_back(column - 1);
+  const bool is_json = format_ == RecordFormat::jsonl, is_conll = format_ == RecordFormat::conll;
+  const bool is_conllu = is_conll && has_numbers_ && width_ == std::size(columns_of_conllu);
+  const std::vector<std::string> names =
+      is_json     ? keys_of(parse_record(*this, row[0]))
+      : is_conllu ? std::vector<std::string>(std::begin(columns_of_conllu), std::end(columns_of_conllu))
+                  : row;
+  const bool may_be_header = !is_json && !is_conll && fields_.header != Header::no;
+  std::vector<std::string>& chosen = fields_.names;
+  if (chosen.empty() && (is_json || is_conllu || may_be_header)) chosen = names_of_roles(names);
+  if (chosen.empty()) {
+    require_here(!is_json && width_ == required(),
+                 "{} ({}); expected {} for {}, which --columns {} chooses by {}name, or names like {}",
+                 counted(names.size(), is_json ? "key" : "column"), shown(names), required(), what(), what(),
+                 is_json ? "" : "number from 1 or by ", listed(roles_[0].names));
+    for (std::size_t k = 1; k <= width_; ++k) chosen.push_back(std::to_string(k));
   }
-  if (!has_header) first_ = std::move(row);
+  has_header_ = may_be_header && (fields_.header == Header::yes || !std::ranges::all_of(chosen, is_whole_number));
+  if (const std::string repeated = has_header_ ? repeated_name(row) : ""; !repeated.empty()) fail_here("{}", repeated);
+  const bool has_names = has_header_ || is_json || is_conllu;
+  for (const std::string& field : chosen) {
+    const auto named = has_names ? std::ranges::find(names, field) : names.end();
+    columns_.push_back(named != names.end() ? static_cast<std::size_t>(named - names.begin() + 1)
+                                            : fovea::number<std::size_t>(field).value_or(0));
+    require_here(is_json || (columns_.back() > 0 && columns_.back() <= width_), "there is no column {}; {}{}",
+                 is_whole_number(field) ? field : "'" + field + "'",
+                 has_names ? "the columns are " + shown(names) : "there are " + counted(width_, "column"),
+                 has_names ? did_you_mean(field, names) : "");
+  }
+  for (std::size_t k = required(); k < roles_.size(); ++k) {  // optional ones
+    const auto named = std::ranges::find_if(names, [&](const std::string& name) { return roles_[k].has(name); });
+    const bool is_there = has_names && named != names.end();
+    columns_.push_back(is_there ? static_cast<std::size_t>(named - names.begin() + 1) : 0);
+    chosen.push_back(is_there ? *named : "");
+  }
+  if (!has_header_) first_ = std::move(row);
+}
+
+std::string RecordReader::field_of(const Json& record, std::size_t k) const {
+  const std::string& key = fields_.names[k];
+  if (key.empty()) return "";
+  const Json* value = find_value(record, key);
+  if (value == nullptr && k < roles_.size() && roles_[k].is_optional) return "";
+  if (value == nullptr) {
+    const auto keys = keys_of(record);
+    fail_here("there is no key '{}'; the keys are {}{}", key, first_few(keys), did_you_mean(key, keys));
+  }
+  if (value->is_string()) return value->get<std::string>();
+  const bool takes_numbers = k < roles_.size() && roles_[k].takes_numbers;
+  constexpr double exact = 1LL << 53;  // beyond, different numbers of a file may be equal in memory
+  if (takes_numbers && value->is_number_float() && !(std::abs(value->get<double>()) <= exact))
+    fail_here("'{}' is a number of more than 15 digits, {}; as a string in quotes it can be a label", key,
+              value->dump());
+  if (takes_numbers && (value->is_number() || value->is_boolean())) return value->dump();
+  fail_here("'{}' is {}, expected a string", key,
+            value->is_null() ? "null" : fmt::format("a JSON {}", value->type_name()));
 }
 
 bool RecordReader::next(std::vector<std::string>& values) {
+  const bool is_table = format_ != RecordFormat::lines;
   std::vector<std::string> row = std::move(first_);
-  first_.clear();
-  if (row.empty()) {
-    do {
-      if (!table_.next(row)) return false;
-    } while (row.size() == 1 && is_blank(row[0]) && width_ != 1);
-  }
+  for (first_.clear(); row.empty() || (is_table && is_blank_row(row) && !keeps_blank_lines_);)
+    if (!next_row(row)) return false;
   values.clear();
+  if (!is_table || is_blank_row(row)) {
+    values = std::move(row);
+    return true;
+  }
   if (format_ == RecordFormat::jsonl) {
-    const Json record = parse_record(table_, row[0]);
-    for (std::size_t k = 0; k < fields_.names.size(); ++k)
-      values.push_back(text_field(table_, record, fields_.names[k], takes_numbers_[k]));
+    const Json record = parse_record(*this, row[0]);
+    for (std::size_t k = 0; k < fields_.names.size(); ++k) values.push_back(field_of(record, k));
   } else {
-    if (row.size() != width_)
-      table_.fail_here("{}, expected {} as in the first line", counted(row.size(), "column"), width_);
-    for (const std::size_t column : columns_) values.push_back(row[column]);
+    require_here(row.size() == width_, "{}, expected {} as in the first line", counted(row.size(), "column"), width_);
+    for (const std::size_t column : columns_) values.push_back(column == 0 ? "" : row[column - 1]);
   }
   for (std::string& value : values) {
     value = on_one_line(std::move(value));
-    if (const std::string fault = text_fault(value); !fault.empty()) table_.fail_here("{}", fault);
+    if (const std::string fault = text_fault(value); !fault.empty()) fail_here("{}", fault);
   }
   return true;
 }
 
+std::vector<std::string> RecordReader::numbers() const {
+  std::vector<std::string> numbers;
+  for (const std::size_t column : columns_)
+    if (column > 0) numbers.push_back(std::to_string(column));
+  return numbers;
+}
+
+std::string RecordReader::description() const {
+  std::vector<std::string> names = fields_.names;
+  std::erase(names, "");
+  if (names.empty()) return "";
+  return fmt::format("{}{} {}", format_ == RecordFormat::jsonl ? "key" : "column", names.size() > 1 ? "s" : "",
+                     listed(names, ", "));
+}
+
 std::vector<std::string> first_fields(const fs::path& file, RecordFormat format) {
-  TableReader table(file, format);
+  RecordReader reader(file, format);
   std::vector<std::string> row;
-  while (table.next(row)) {
-    if (row.size() == 1 && is_blank(row[0])) continue;
-    return format == RecordFormat::jsonl ? keys_of(parse_record(table, row[0])) : row;
-  }
+  while (reader.next_row(row))
+    if (!is_blank_row(row)) return format == RecordFormat::jsonl ? keys_of(parse_record(reader, row[0])) : row;
   return {};
 }
 

@@ -1,4 +1,5 @@
-/// Records with fields: tab- and comma-separated tables, and JSON lines.
+/// Records with fields, one at a time: columns of tables, keys of JSON lines, words and tags of CoNLL files, whole
+/// lines.
 #pragma once
 #include <cstdint>
 #include <filesystem>
@@ -13,7 +14,7 @@
 namespace fovea {
 
 enum class RecordFormat {
-  lines,  ///< no records: each line is a text
+  lines,  ///< each line is a record of one field
   tsv,    ///< columns between tabs; quotes have no meaning
   csv,    ///< RFC 4180: columns between commas; quoted ones may have commas, doubled quotes and line breaks in them
   jsonl,  ///< a JSON object a line
@@ -30,21 +31,76 @@ bool looks_like_conll(const std::filesystem::path& file);
 
 /// The error of a single record, "file:line: ...": the records after it can still be read.
 struct RecordFault : Error {
-  using Error::Error;
+  explicit RecordFault(const std::string& message, const char* kind = "no proper record")
+      : Error(message), reason(kind) {}
+  const char* reason;
 };
 
-/// The rows of a table, one at a time. In the CoNLL formats a row is a sentence, and a field has the values of a column
-/// for all of its words, with a space between. Left out are comments (lines that begin with '#'), the ranges of CoNLL-U
-/// (1-2: the words follow), its empty nodes (1.1), and -DOCSTART-.
-class TableReader {
+/// A value that is read of each record.
+struct Role {
+  std::string what;                ///< for messages: "TEXT"
+  std::vector<std::string> names;  ///< lower-case names of columns or keys that have it
+  bool takes_numbers = false;      ///< JSON numbers, true and false are values too
+  bool is_optional = false;        ///< empty where no column has such a name; optional roles come last
+  bool has(const std::string& name) const;
+};
+
+enum class Header { automatic, yes, no };
+/// The names of its values in flags.
+inline const std::vector<std::pair<std::string, Header>> header_names{
+    {"auto", Header::automatic}, {"yes", Header::yes}, {"no", Header::no}};
+
+/// What the user says about the fields.
+struct RecordFields {
+  std::vector<std::string> names;  ///< --columns: by name, by number from 1, or keys; `t.en` is the key `en` inside `t`
+  Header header = Header::automatic;  ///< --header: whether the first line of a table has names
+};
+
+/// "1,2" or "source,target" as names of fields.
+std::vector<std::string> split_fields(std::string_view text);
+
+/// The names of the first record's fields: a table's first row, a JSON object's keys. Empty where there is no record.
+std::vector<std::string> first_fields(const std::filesystem::path& file, RecordFormat format);
+
+/// The first fields of a row, cut short, for messages: "id, review, rating".
+std::string shown(const std::vector<std::string>& fields);
+
+/// Reads the values of some roles of each record.
+///
+/// The fields are those that the user chose: by number, or by name if the first line has names. (Where all choices are
+/// numbers, it is a record like the others, unless --header says that it has names.) Without a choice the first line
+/// has names if one column is called as each role demands; of two columns, one such name suffices. Otherwise there must
+/// be as many columns as roles, which are read in their order. JSON objects have names always, and CoNLL-U has its ten.
+///
+/// In CoNLL files a field has the values of a column for all words of a sentence, with a space between. Left out are
+/// comments (lines that begin with '#'), the ranges of CoNLL-U (1-2: the words follow), its empty nodes (1.1), and
+/// -DOCSTART-. In the other formats blank lines are no records, but in files of lines, or if they are kept.
+class RecordReader {
  public:
-  TableReader(const std::filesystem::path& file, RecordFormat format);
+  /// Throws Error where a table does not have the columns. Of more chosen fields than roles, the others have the last
+  /// role, if `has_more` allows that.
+  RecordReader(const std::filesystem::path& file, RecordFormat format, std::vector<Role> roles,
+               RecordFields fields = {}, bool has_more = false);
 
-  /// Reads the next row; false at the end. A blank line is a row of one blank field. Throws RecordFault for invalid
-  /// UTF-8, NUL bytes and quotes that are not closed.
-  bool next(std::vector<std::string>& fields);
+  /// Reads the values of the next record, in the order of the fields; false at the end. Line breaks in values become
+  /// spaces. Throws RecordFault for invalid UTF-8, NUL bytes, quotes that are not closed, a wrong number of columns,
+  /// invalid JSON, a missing key, and values that are not strings.
+  bool next(std::vector<std::string>& values);
 
-  /// The number of the line in which the last row begins.
+  /// Returns blank lines as records, too.
+  void keep_blank_lines() { keeps_blank_lines_ = true; }
+  /// From now on fields between tabs may stand between quotes, with quotes doubled, as Python's csv module writes them.
+  void read_quotes() { reads_quotes_ = true; }
+
+  /// The names of the fields that are read, or their numbers; empty for whole lines and optional ones without a column.
+  const std::vector<std::string>& fields() const { return fields_.names; }
+  /// Of tables, the numbers of the fields.
+  std::vector<std::string> numbers() const;
+  bool has_header() const { return has_header_; }
+  /// "columns 1, 2", "keys text, summary"; empty for whole lines.
+  std::string description() const;
+
+  /// The number of the line in which the last record begins.
   std::int64_t number() const { return number_; }
   const std::string& name() const { return reader_.name(); }
 
@@ -52,78 +108,38 @@ class TableReader {
   [[noreturn]] void fail_here(fmt::format_string<Args...> format, Args&&... args) const {
     throw RecordFault(fmt::format("{}:{}: {}", name(), number_, fmt::format(format, std::forward<Args>(args)...)));
   }
+  template <class... Args>
+  void require_here(bool claim, fmt::format_string<Args...> format, Args&&... args) const {
+    if (!claim) [[unlikely]]
+      fail_here(format, std::forward<Args>(args)...);
+  }
 
  private:
+  friend std::vector<std::string> first_fields(const std::filesystem::path&, RecordFormat);
+  RecordReader(const std::filesystem::path& file, RecordFormat format) : reader_(file), format_(format) {}
   bool next_line();
+  bool next_row(std::vector<std::string>& fields);
   void read_csv(std::vector<std::string>& fields);
   bool read_conll(std::vector<std::string>& fields);
+  void find_fields();
+  std::string what() const;
+  std::vector<std::string> names_of_roles(const std::vector<std::string>& names) const;
+  std::string field_of(const Json& record, std::size_t k) const;
+  std::size_t required() const;  ///< roles that are not optional
 
   LineReader reader_;
   RecordFormat format_;
+  std::vector<Role> roles_;
+  RecordFields fields_;
+  bool has_header_ = false, keeps_blank_lines_ = false, reads_quotes_ = false;
+  std::vector<std::size_t> columns_;  ///< of tables: the positions of the fields, from 1; 0: there is none
+  std::vector<std::string> first_;    ///< of tables: the first row, unless it is a header
   std::string line_;
   std::int64_t number_ = 0;
+  std::size_t width_ = 0;  ///< of tables: the columns that each row has
   // of CoNLL:
-  std::size_t width_ = 0;     ///< the columns of the first word
   bool has_tabs_ = false;     ///< columns lie between tabs, not between spaces
   bool has_numbers_ = false;  ///< the first column numbers the words of a sentence
 };
-
-/// Parses the last line of `at`, a JSON object. Throws RecordFault for invalid JSON, for other values, and for a key
-/// that occurs twice.
-Json parse_record(const TableReader& at, const std::string& line);
-
-/// The text of a key, on one line. `translation.en` is the key `en` of the object `translation`. Throws RecordFault
-/// where the key is missing, with the keys that the object has, or its value is not a string.
-std::string text_field(const TableReader& at, const Json& record, const std::string& key, bool takes_numbers = false);
-
-/// The first fields of a row, cut short, for messages: "id, review, rating".
-std::string shown(const std::vector<std::string>& fields);
-
-/// "columns 1 and 3 are both called 'x'"; empty where all names are different.
-std::string repeated_name(const std::vector<std::string>& names);
-
-enum class Header { automatic, yes, no };
-
-/// The fields that are read of each record: columns by name or by number, from 1; keys of JSON objects, where
-/// `translation.en` is the key `en` of the object `translation`.
-struct RecordFields {
-  std::vector<std::string> names;
-  Header header =
-      Header::automatic;  ///< tables: whether the first line has the names; automatic: where fields are names
-};
-
-/// "1,2" or "source,target" as fields.
-std::vector<std::string> split_fields(std::string_view text);
-
-/// The chosen fields of a file's records, one record at a time. Blank lines are no records.
-class RecordReader {
- public:
-  /// Throws Error where a table does not have the columns.
-  RecordReader(const std::filesystem::path& file, RecordFormat format, RecordFields fields);
-
-  /// Reads the values of the next record, in the order of the fields; false at the end. Line breaks in values become
-  /// spaces. Throws RecordFault for a wrong number of columns, invalid JSON, a missing key, and values that are not
-  /// strings.
-  bool next(std::vector<std::string>& values);
-
-  /// Accepts JSON numbers, true and false as values of the field, for labels.
-  void take_numbers(std::size_t field) { takes_numbers_.at(field) = true; }
-
-  std::int64_t number() const { return table_.number(); }
-  const std::string& name() const { return table_.name(); }
-
- private:
-  void find_columns();
-  TableReader table_;
-  RecordFormat format_;
-  RecordFields fields_;
-  std::vector<std::size_t> columns_;  ///< of tables: the positions of the fields
-  std::size_t width_ = 0;             ///< of tables: the columns that each row has
-  std::vector<std::string> first_;    ///< of tables: the first row, unless it is a header
-  std::vector<bool> takes_numbers_;
-};
-
-/// The names of the first record's fields: a table's first row, a JSON object's keys. Empty where there is no record.
-std::vector<std::string> first_fields(const std::filesystem::path& file, RecordFormat format);
 
 }  // namespace fovea

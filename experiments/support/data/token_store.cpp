@@ -82,4 +82,10 @@ void TokenStore::read(std::size_t k, std::span<std::int32_t> to) const {
   }
 }
 
+std::vector<std::int32_t> tokens_at(const TokenStore& store, std::size_t k) {
+  std::vector<std::int32_t> tokens(static_cast<std::size_t>(store.lengths()[k]));
+  store.read(k, tokens);
+  return tokens;
+}
+
 }  // namespace fovea

@@ -48,4 +48,7 @@ class TokenStore {
   NamelessFile file_;
 };
 
+/// The tokens of text k.
+std::vector<std::int32_t> tokens_at(const TokenStore& store, std::size_t k);
+
 }  // namespace fovea

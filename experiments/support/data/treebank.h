@@ -1,14 +1,14 @@
 /// The Stanford Sentiment Treebank.
 /// Socher et al. 2013, "Recursive Deep Models for Semantic Compositionality Over a Sentiment Treebank".
 #pragma once
-#include "experiments/support/data/sentiment_data.h"
-#include "experiments/support/text/lines.h"
+#include "experiments/support/data/labelled_texts.h"
 
 namespace fovea {
 
-/// Reads trees (options.format = trees: a label 0-4 on every node) or lines `label ||| sentence`. `train` is the
-/// content of files.train. With two classes neutral texts are dropped; a file of lines whose labels are only 0 and 1
-/// is binary already. Parts without a file stay empty.
-ClassificationData load_treebank(const SentimentOptions& options, const SplitFiles& files, const TextFile& train);
+/// Reads a tree with a label 0-4 on every node a line, `(3 (2 The) (4 ...))`, or lines `label ||| sentence`. There are
+/// five classes, or two without the neutral texts; a file of lines whose labels are only 0 and 1 has two already. With
+/// `all_phrases` the training part has each phrase of the trees once; the other parts have whole sentences. Parts
+/// without a file stay empty.
+LabelledTexts read_treebank(const SplitFiles& files, bool has_trees, bool five_classes, bool all_phrases);
 
 }  // namespace fovea

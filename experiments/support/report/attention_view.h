@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "experiments/support/data/text_pairs.h"
+#include "experiments/support/data/text_pair.h"
 #include "nn/attention.h"
 
 namespace fovea {

@@ -8,6 +8,7 @@
 #include "experiments/support/metrics/text_metrics.h"
 #include "experiments/support/program/program.h"
 #include "experiments/support/report/table.h"
+#include "experiments/support/sequence/word_alignment.h"
 #include "experiments/support/text/words.h"
 #include "experiments/support/training/run.h"
 #include "nn/shapes_only.h"
@@ -16,11 +17,8 @@ namespace fovea {
 
 namespace {
 
-/// Throws Error if the longest text does not fit into a batch or has more tokens than learned positions.
+/// Throws Error if the longest text has more tokens than learned positions.
 void require_room(const SequenceOptions& options, std::int64_t longest) {
-  require(fits(longest, options.batches),
-          "--batch-tokens {}: the longest text has {} tokens; raise --batch-tokens, or cut texts with --max-length",
-          options.batches.tokens, longest);
   const std::int64_t decoded = options.decodes() ? decoded_length(longest) : 0;
   const std::int64_t padded = std::max(padded_length(longest, options.batches), decoded);
   require(options.model.positions_limit() == 0 || padded <= options.model.longest,
@@ -130,6 +128,7 @@ void SequenceOptions::check() const {
 
 void SequenceOptions::check(const PairData& data) const {
   model.require_memory(data.target_size(), 4);
+  data.require_fitting(batches);
   require_room(*this, data.longest());
   if (initial.empty() || !begins()) {
     ShapesOnly instead_of_models;
@@ -141,6 +140,7 @@ void SequenceOptions::check(const PairData& data) const {
 }
 
 void SequenceOptions::print_warnings(const PairData& data) const {
+  for (const PairSet& test : data.tests) gold_alignments(test.texts);  // throws for wrong links
   std::vector<std::string_view> targets;
   for (const TextPair& pair : data.dev.texts) targets.push_back(pair.target);
   std::string of_words;  // metrics that compare words between spaces

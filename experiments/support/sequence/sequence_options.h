@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "experiments/support/data/pair_data.h"
 #include "experiments/support/metrics/tokenization.h"
-#include "experiments/support/sequence/pair_data.h"
 #include "experiments/support/sequence/sequence_models.h"
 #include "experiments/support/sequence/text_decoding.h"
 #include "experiments/support/sequence/trained_model.h"

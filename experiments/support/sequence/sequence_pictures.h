@@ -2,8 +2,8 @@
 #pragma once
 #include <vector>
 
+#include "experiments/support/data/pair_data.h"
 #include "experiments/support/report/attention_pictures.h"
-#include "experiments/support/sequence/pair_data.h"
 #include "experiments/support/training/record.h"
 #include "nn/sequence_model.h"
 

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "experiments/support/data/pair_data.h"
 #include "experiments/support/data/pair_vocabulary.h"
 #include "experiments/support/metrics/attention_spread.h"
-#include "experiments/support/sequence/pair_data.h"
 #include "nn/decoding.h"
 
 namespace fovea {

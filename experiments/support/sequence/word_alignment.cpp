@@ -2,7 +2,10 @@
 
 #include <algorithm>
 
+#include "experiments/support/program/cli.h"
 #include "experiments/support/text/words.h"
+#include "tensor/error.h"
+#include "tensor/support/warning.h"
 
 namespace fovea {
 
@@ -44,6 +47,24 @@ std::set<Link> word_links(const std::vector<std::vector<float>>& attention,
     return sums[static_cast<std::size_t>(link.target) * S + static_cast<std::size_t>(link.source)] == 0;
   });
   return links;
+}
+
+std::vector<GoldAlignment> gold_alignments(const std::vector<TextPair>& pairs) {
+  std::vector<GoldAlignment> all;
+  if (std::all_of(pairs.begin(), pairs.end(), [](const TextPair& pair) { return pair.alignment.empty(); })) return all;
+  bool any_first = false;
+  for (const TextPair& pair : pairs) {
+    const auto sources = std::ssize(split_words(pair.source)), targets = std::ssize(split_words(pair.target));
+    with_flag(fmt::format("the alignment of pair {}", all.size() + 1), [&] {
+      all.push_back(parse_alignment(pair.alignment));
+      for (const Link& link : all.back().possible)
+        require(link.source < sources && link.target < targets,
+                "'{}-{}': the texts have {} and {} words, counted from 0", link.source, link.target, sources, targets);
+    });
+    any_first = any_first || has_first_word(all.back());
+  }
+  if (!any_first) warn("the gold alignments have no link of a word 0: are they counted from 1? They must be from 0");
+  return all;
 }
 
 }  // namespace fovea

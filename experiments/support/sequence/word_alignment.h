@@ -6,8 +6,9 @@
 #include <string_view>
 #include <vector>
 
+#include "experiments/support/data/text_pair.h"
+#include "experiments/support/data/vocabulary.h"
 #include "experiments/support/metrics/alignment.h"
-#include "experiments/support/text/vocabulary.h"
 
 namespace fovea {
 
@@ -21,5 +22,8 @@ std::vector<std::int64_t> words_of_tokens(const Tokenizer& tokenizer, std::span<
 /// Hypothesis::alignment. </s> is no word: a target word that attends to </s> alone has no link.
 std::set<Link> word_links(const std::vector<std::vector<float>>& attention,
                           const std::vector<std::int64_t>& source_words, const std::vector<std::int64_t>& target_words);
+
+/// The gold links of each pair; empty if no pair has any. Throws Error for links to words that the texts do not have.
+std::vector<GoldAlignment> gold_alignments(const std::vector<TextPair>& pairs);
 
 }  // namespace fovea

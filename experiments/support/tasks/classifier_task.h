@@ -14,7 +14,7 @@ namespace fovea {
 /// Options are ClassificationOptions with a member `data`, which load() reads.
 template <class Options>
 Task classifier_task(const std::string& name, const std::string& about,
-                     TrainingResult (*train)(EncoderClassifier&, const Options&, const LabelledData&, const Run&)) {
+                     TrainingResult (*train)(EncoderClassifier&, const Options&, const PairData&, const Run&)) {
   auto program = [about, train](Cli& cli) {
     Experiment<Options> experiment(cli, about);
     const Options& options = experiment.options();
@@ -24,7 +24,7 @@ Task classifier_task(const std::string& name, const std::string& about,
       if constexpr (requires { options.data.columns; }) return label_texts(options, options.data.columns);
       return label_texts(options);
     }
-    const LabelledData data(load(options.data), options.text, experiment.directory());
+    const PairData data(load(options.data), {.text = options.text}, experiment.directory());
     experiment.check([&](const Options& row) { data.require_fitting(row.batches); });
     experiment.train(data, [&](const Options& row, const Run& run) {
       const std::unique_ptr<EncoderClassifier> model = row.make_model(data, run.seed);

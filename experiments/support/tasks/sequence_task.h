@@ -26,13 +26,13 @@ Task sequence_task(const std::string& name, const std::string& about,
     experiment.check([](const Options& row) { row.check(); });
     if (options.parameters) return print_parameters_of(experiment);
     if (use == Use::evaluation) {
-      const PairData data(options.data, options.batches, load_tokenizers(options.trained.directory),
-                          options.trained.part(), !options.trained.json);
+      const PairData data(options.data, load_tokenizers(options.trained.directory), options.trained.part(),
+                          !options.trained.json);
       return experiment.test(options.trained.json, [&](const Options& row, const Run& run) {
         return test_model(*row.load_model(data.tokenizers), data, row, run);
       });
     }
-    const PairData data(options.data, options.batches, experiment.directory());
+    const PairData data(options.data, experiment.directory());
     options.print_warnings(data);
     experiment.check([&](const Options& row) { row.check(data); });
     experiment.train(data, [&](const Options& row, const Run& run) {

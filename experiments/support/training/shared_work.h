@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "experiments/support/data/batches.h"
 #include "experiments/support/program/spent_time.h"
-#include "experiments/support/training/batches.h"
 #include "nn/decoding.h"
 #include "nn/parallel/process_group.h"
 

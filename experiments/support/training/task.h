@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "experiments/support/data/text_pairs.h"
+#include "experiments/support/data/text_pair.h"
 #include "experiments/support/program/cli.h"
 #include "experiments/support/training/experiment.h"
 

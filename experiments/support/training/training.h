@@ -28,7 +28,7 @@
 #include <string>
 #include <vector>
 
-#include "experiments/support/training/batches.h"
+#include "experiments/support/data/batches.h"
 #include "experiments/support/training/record.h"
 #include "nn/module.h"
 #include "nn/optimizer.h"

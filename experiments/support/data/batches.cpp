@@ -1,11 +1,11 @@
-#include "experiments/support/training/batches.h"
+#include "experiments/support/data/batches.h"
 
 #include <algorithm>
 #include <functional>
-#include <numeric>
 
 #include "experiments/support/data/split_mix.h"
-#include "experiments/support/program/program.h"
+#include "experiments/support/data/vocabulary.h"
+#include "experiments/support/program/cli.h"
 #include "tensor/error.h"
 
 namespace fovea {
@@ -122,59 +122,110 @@ std::vector<PlannedBatch> evaluation_batches(std::span<const std::int64_t> lengt
   return deal(lengths, options, [](std::span<std::int64_t>) {});
 }
 
-EncodedExamples encode(std::span<const Example> examples, const Tokenizer& tokenizer, std::int64_t max_length) {
-  EncodedExamples encoded;
-  encoded.tokens.reserve(examples.size());
-  for (const Example& example : examples) {
-    std::vector<int> tokens = tokenizer.encode(example.text);
-    if (max_length > 0 && static_cast<std::int64_t>(tokens.size()) > max_length) {
-      tokens.resize(static_cast<std::size_t>(max_length));
-    }
-    if (tokens.empty()) tokens.push_back(unknown_id);
-    encoded.lengths.push_back(static_cast<std::int64_t>(tokens.size()));
-    encoded.tokens.push_back(std::move(tokens));
-    encoded.labels.push_back(example.label);
-    encoded.groups.push_back(example.group);
-  }
-  return encoded;
+void EncodedPairs::append(std::vector<int> source_tokens, std::span<const int> target_tokens) {
+  if (!has_labels) source_tokens.push_back(end_id);
+  if (source_tokens.empty()) source_tokens.push_back(unknown_id);  // no row may be padding alone
+  source.append(source_tokens);
+  target.append(target_tokens);
+  lengths.push_back(std::max(std::ssize(source_tokens), has_labels ? 0 : std::ssize(target_tokens) + 1));
 }
 
-TextBatch fill(const PlannedBatch& plan, const EncodedExamples& examples) {
-  TextBatch batch;
+namespace {
+
+std::int64_t longest(const TokenStore& store, const PlannedBatch& plan) {
+  std::int64_t length = 0;
+  for (std::int64_t k : plan.examples) length = std::max(length, store.lengths()[static_cast<std::size_t>(k)]);
+  return length;
+}
+
+}  // namespace
+
+PairBatch fill(const PlannedBatch& plan, const EncodedPairs& pairs, const BatchOptions& options) {
+  PairBatch batch;
   batch.rows = static_cast<std::int64_t>(plan.examples.size());
-  batch.length = plan.length;
-  batch.tokens.assign(static_cast<std::size_t>(batch.rows * batch.length), pad_id);
+  batch.source_length = pairs.has_labels ? plan.length : padded_length(longest(pairs.source, plan), options);
+  batch.target_length = pairs.has_labels ? 1 : padded_length(longest(pairs.target, plan) + 1, options);
   batch.indices = plan.examples;
-  for (std::size_t row = 0; row < plan.examples.size(); ++row) {
-    const auto i = static_cast<std::size_t>(plan.examples[row]);
-    const std::vector<int>& tokens = examples.tokens.at(i);
-    std::copy(tokens.begin(), tokens.end(), batch.tokens.begin() + static_cast<std::ptrdiff_t>(row) * batch.length);
-    batch.lengths.push_back(static_cast<std::int32_t>(tokens.size()));
-    batch.labels.push_back(examples.labels[i]);
+  const auto S = static_cast<std::size_t>(batch.source_length), T = static_cast<std::size_t>(batch.target_length);
+  const std::size_t rows = plan.examples.size();
+  batch.source.assign(rows * S, pad_id);
+  batch.target_in.assign(rows * T, pad_id);
+  batch.target_out.assign(rows * T, pad_id);
+  for (std::size_t row = 0; row < rows; ++row) {
+    const auto k = static_cast<std::size_t>(plan.examples[row]);
+    pairs.source.read(k, std::span(batch.source).subspan(row * S, S));
+    std::span<std::int32_t> in = std::span(batch.target_in).subspan(row * T, T);
+    std::span<std::int32_t> out = std::span(batch.target_out).subspan(row * T, T);
+    batch.source_lengths.push_back(static_cast<std::int32_t>(pairs.source.lengths()[k]));
+    pairs.target.read(k, out);
+    if (pairs.has_labels) continue;
+    const auto length = static_cast<std::size_t>(pairs.target.lengths()[k]);
+    in[0] = begin_id;
+    std::copy_n(out.begin(), length, in.begin() + 1);
+    out[length] = end_id;
+    batch.target_lengths.push_back(static_cast<std::int32_t>(length + 1));
+    batch.target_tokens += static_cast<std::int64_t>(length + 1);
   }
   return batch;
 }
 
-BatchPlans::BatchPlans(std::span<const std::int64_t> lengths, const BatchOptions& options, std::uint64_t seed)
-    : lengths_(lengths), options_(options), seed_(seed) {
-  require(!lengths.empty(), "batches: no example");
-  seek(0, 0);
-}
-
-PlannedBatch BatchPlans::next() {
-  PlannedBatch batch = plans_[static_cast<std::size_t>(position_)];
-  if (++position_ == batches_per_epoch()) seek(epoch_ + 1, 0);
+SequenceBatch PairBatch::read(bool has_source) const {
+  SequenceBatch batch;
+  if (has_source) {
+    batch.source = source_tensor();
+    batch.source_lengths = source_length_tensor();
+  }
+  batch.input = Tensor::from(target_in, {rows, target_length});
+  batch.lengths = Tensor::from(target_lengths, {rows});
   return batch;
 }
 
-void BatchPlans::seek(std::int64_t epoch, std::int64_t position) {
+PairBatches::PairBatches(const EncodedPairs& pairs, const BatchOptions& options, std::uint64_t seed)
+    : pairs_(pairs), options_(options), seed_(seed) {
+  require(pairs.size() > 0, "batches: no example");
+  require(options.accumulate >= processes().size(),
+          "--accumulate {}: the batches of an update are shared by {} processes; give each at least one",
+          options.accumulate, processes().size());
+  plan(0, 0);
+  prepare();
+}
+
+PairBatch PairBatches::next() {
+  PairBatch batch = prepared_.get();
+  prepare();
+  return batch;
+}
+
+void PairBatches::seek(std::int64_t epoch, std::int64_t position) {
+  prepared_.wait();
+  plan(epoch, position);
+  number_ = 0;
+  prepare();
+}
+
+void PairBatches::plan(std::int64_t epoch, std::int64_t position) {
   require(epoch >= 0, "batches: epoch {}, expected 0 or more", epoch);
-  auto plan = training_batches(lengths_, options_, seed_, epoch);
-  require(position >= 0 && position < static_cast<std::int64_t>(plan.size()),
-          "batches: position {} of epoch {}, expected 0 to {}", position, epoch, plan.size() - 1);
-  plans_ = std::move(plan);
-  epoch_ = epoch;
-  position_ = position;
+  auto plans = training_batches(pairs_.lengths, options_, seed_, epoch);
+  require(position >= 0 && position < std::ssize(plans), "batches: position {} of epoch {}, expected 0 to {}", position,
+          epoch, plans.size() - 1);
+  plans_ = std::move(plans);
+  plan_epoch_ = epoch;
+  plan_position_ = position;
+}
+
+/// Lets another thread fill the next batch of this process. Skips those of the others.
+void PairBatches::prepare() {
+  for (bool is_own = false; !is_own;) {
+    if (number_ == 0) epoch_ = plan_epoch_, position_ = plan_position_;
+    is_own = number_ % processes().size() == processes().rank();
+    PlannedBatch plan_of_batch = plans_[static_cast<std::size_t>(plan_position_)];
+    if (++plan_position_ == batches_per_epoch()) plan(plan_epoch_ + 1, 0);
+    number_ = (number_ + 1) % options_.accumulate;
+    if (is_own)
+      prepared_ = std::async(std::launch::async, [this, plan_of_batch = std::move(plan_of_batch)] {
+        return fill(plan_of_batch, pairs_, options_);
+      });
+  }
 }
 
 }  // namespace fovea

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "experiments/support/text/vocabulary.h"
+#include "experiments/support/data/vocabulary.h"
 
 namespace fovea {
 

@@ -1,5 +1,5 @@
-/// Texts as sequences of token numbers: words with a frequency cut-off, SentencePiece sub-words and characters trained
-/// in process, or the sub-words of subword-nmt.
+/// Texts as sequences of token numbers: words with a frequency cut-off, or SentencePiece sub-words and characters,
+/// which are trained in process.
 #pragma once
 #include <cstdint>
 #include <filesystem>
@@ -18,11 +18,10 @@ class Cli;
 inline constexpr int pad_id = 0, unknown_id = 1, begin_id = 2, end_id = 3, special_tokens = 4;
 
 enum class Units {
-  words,       ///< what lies between white space
-  unigram,     ///< SentencePiece: Kudo 2018, "Subword Regularization"
-  bpe,         ///< SentencePiece: Sennrich et al. 2016, "Neural Machine Translation of Rare Words with Subword Units"
-  characters,  ///< SentencePiece: each character is a token, and so is the space before each word
-  codes        ///< subword-nmt: byte-pair codes from a file
+  words,      ///< what lies between white space
+  unigram,    ///< SentencePiece: Kudo 2018, "Subword Regularization"
+  bpe,        ///< SentencePiece: Sennrich et al. 2016, "Neural Machine Translation of Rare Words with Subword Units"
+  characters  ///< SentencePiece: each character is a token, and so is the space before each word
 };
 
 /// The name in flags and files: "words".
@@ -34,14 +33,14 @@ struct TextOptions {
   std::int64_t min_count = 2;        ///< words only: rarer words are <unk>, so that <unk> is trained
   bool lower_case = false;           ///< lower-case all text before it is split
   std::int64_t max_length = 0;       ///< keep only this many tokens of a text, the first; 0: all
-  std::string codes = {};            ///< units codes only: the file
 };
 
-/// Declares --units, --vocabulary-size, --min-count, --lower-case, --max-length, --codes.
+/// Declares --units, --vocabulary-size, --min-count, --lower-case, --max-length.
 void add_options(Cli& cli, TextOptions& options);
 
 class Tokenizer {
  public:
+  Tokenizer(Units units, bool lower_case) : units_(units), lower_case_(lower_case) {}
   virtual ~Tokenizer() = default;
 
   /// The tokens of the text, without <s> and </s>; empty for white space.
@@ -49,8 +48,7 @@ class Tokenizer {
 
   /// The text of the tokens; special tokens are left out, except <unk>. For sub-words and characters,
   /// decode(encode(text)) equals the text with one space between words; characters that the training texts do not
-  /// have become U+2047.
-  /// Throws Error for a number that is no token.
+  /// have become U+2047. Throws Error for a number that is no token.
   virtual std::string decode(std::span<const int> tokens) const = 0;
 
   /// How the token is written. Throws Error for a number that is no token.
@@ -60,16 +58,30 @@ class Tokenizer {
   virtual int size() const = 0;
 
   /// One line for a log: kind and size.
-  virtual std::string description() const = 0;
+  std::string description() const;
 
-  /// Writes tokenizer.json and vocabulary.txt (`word<TAB>count` a line, in order of their numbers; with bpe_codes.txt
-  /// for byte-pair codes) or sentencepiece.model into the directory.
-  virtual void save(const std::filesystem::path& directory) const = 0;
+  /// Writes tokenizer.json and vocabulary.txt (`word<TAB>count` a line, in order of their numbers) or
+  /// sentencepiece.model into the directory.
+  void save(const std::filesystem::path& directory) const;
+
+ protected:
+  /// The content of vocabulary.txt or sentencepiece.model.
+  virtual std::string content() const = 0;
+  /// The text, in lower case if that was asked for.
+  std::string cased(std::string_view text) const;
+  void require_token(int id) const;
+
+ private:
+  Units units_;
+  bool lower_case_;
 };
 
 /// Prints a note on standard error that names the words of a user's text which the vocabulary does not have. `flag` is
 /// where the text comes from: "--prompt".
 void note_unknown_words(const std::string& flag, std::string_view text, const Tokenizer& tokenizer);
+
+/// The first `max_length` tokens of the text; 0: all.
+std::vector<int> tokens_of(const Tokenizer& tokenizer, std::string_view text, std::int64_t max_length);
 
 /// A tokenizer for the texts, the same for the same texts and options: words by falling count, equal counts by bytes;
 /// sub-words trained on one thread and on at most 8 MB of the texts, evenly chosen. Throws Error where there is no
@@ -77,7 +89,7 @@ void note_unknown_words(const std::string& flag, std::string_view text, const To
 /// size that fits.
 std::unique_ptr<Tokenizer> train_tokenizer(const TextOptions& options, std::span<const std::string_view> texts);
 
-/// The CRC-32 of a tokenizer's file, which tokenizer.json has.
+/// CRC-32.
 std::uint32_t checksum_of(std::string_view bytes);
 
 /// The tokenizer that `save` wrote into the directory. Throws Error, with the file, where that is missing, truncated,

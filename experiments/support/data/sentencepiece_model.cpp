@@ -1,4 +1,4 @@
-#include "experiments/support/text/sentencepiece_model.h"
+#include "experiments/support/data/sentencepiece_model.h"
 
 #include <array>
 #include <cmath>

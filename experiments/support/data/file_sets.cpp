@@ -1,0 +1,191 @@
+#include "experiments/support/data/file_sets.h"
+
+#include <algorithm>
+
+#include "experiments/support/data/generated.h"
+#include "experiments/support/data/records.h"
+#include "experiments/support/data/split_mix.h"
+#include "experiments/support/text/words.h"
+#include "tensor/error.h"
+
+namespace fovea {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::pair<std::string_view, Part> part_words[] = {{"train", Part::train}, {"validation", Part::dev},
+                                                            {"valid", Part::dev},   {"val", Part::dev},
+                                                            {"dev", Part::dev},     {"test", Part::test}};
+
+std::string without_endings(std::string file) {
+  for (const std::string_view ending : {".gz", ".txt"}) {
+    if (file.ends_with(ending) && file.size() > ending.size()) file.erase(file.size() - ending.size());
+  }
+  return file;
+}
+
+/// `train.lc.en.txt.gz`, `en`: `train.lc`; nothing if the file is of another language. With `is_loose` the language may
+/// also stand first, or behind '-' or '_': "train" for OpenNMT's `src-train.txt`; the set then must be called a part.
+std::optional<std::string> set_of(const std::string& file, const std::string& language, bool is_loose) {
+  std::string set = without_endings(file);
+  if (language.empty()) return set;
+  for (const char sign : is_loose ? std::string_view("-_.") : std::string_view(".")) {
+    if (is_loose && set.starts_with(language + sign))
+      set.erase(0, language.size() + 1);
+    else if (set.ends_with(sign + language) && set.size() > language.size() + 1)
+      set.erase(set.size() - language.size() - 1);
+    else
+      continue;
+    return is_loose && !part_named(set) ? std::nullopt : std::optional(set);
+  }
+  return {};
+}
+
+/// The set that is asked for: `test_2016` may also be the beginning of one name, `test_2016.lc`.
+std::string asked_set(const FileSets& sets, const std::string& asked) {
+  for (const std::string& name : {asked, without_endings(asked)}) {
+    if (sets.contains(name)) return name;
+  }
+  std::vector<std::string> fitting;
+  for (const auto& [set, path] : sets) {
+    if (set.starts_with(asked + ".")) fitting.push_back(set);
+  }
+  return fitting.size() == 1 ? fitting[0] : "";
+}
+
+/// Returns the names in `sets` that belong to the training set `train`.
+std::vector<std::string> belonging(const std::vector<std::string>& sets, const std::string& train,
+                                   bool train_is_asked) {
+  const auto shape = part_named(train);
+  if (!shape) return sets;
+  std::vector<std::string> same, similar;
+  for (const std::string& set : sets) {
+    const auto other = part_named(set);
+    if (other->before != shape->before) continue;
+    similar.push_back(set);
+    if (other->after == shape->after) same.push_back(set);
+  }
+  if (!same.empty()) return same;
+  return similar.empty() && !train_is_asked ? sets : similar;
+}
+
+std::string names_of(const FileSets& sets) {
+  std::vector<std::string> names;
+  for (const auto& [set, path] : sets) names.push_back(set);
+  return listed(names, ", ");
+}
+
+}  // namespace
+
+std::optional<PartName> part_named(const std::string& name) {
+  for (std::size_t begin = 0, end = 0; begin <= name.size(); begin = end + 1) {
+    end = std::min(name.find_first_of("._-", begin), name.size());
+    const std::string word = lower_case(name.substr(begin, end - begin));
+    for (const auto& [spelling, part] : part_words) {
+      const bool goes_on =
+          word.size() > spelling.size() && word[spelling.size()] >= 'a' && word[spelling.size()] <= 'z';
+      if (!word.starts_with(spelling) || goes_on) continue;
+      return PartName{part, name.substr(0, begin), name.substr(begin + spelling.size())};
+    }
+  }
+  return {};
+}
+
+std::string set_name(const fs::path& file) { return without_endings(file.filename().string()); }
+
+namespace {
+
+FileSets named_sets(const fs::path& directory, const std::string& language, bool is_loose) {
+  FileSets sets;
+  for (const auto& entry : fs::directory_iterator(directory)) {
+    const std::string file = entry.path().filename().string();
+    if (!entry.is_regular_file() || file.starts_with('.') || file.ends_with('~')) continue;
+    const auto set = set_of(file, language, is_loose);
+    if (!set) continue;
+    const auto [other, is_new] = sets.emplace(*set, entry.path());
+    require(is_new || (language.empty() && !part_named(*set)), "{}: both {} and {} are {}{}", directory.string(),
+            other->second.filename().string(), file, *set, language.empty() ? "" : "." + language);
+  }
+  return sets;
+}
+
+}  // namespace
+
+FileSets sets_of(const fs::path& directory, const std::string& language) {
+  FileSets sets = named_sets(directory, language, false);
+  return sets.empty() && !language.empty() ? named_sets(directory, language, true) : sets;
+}
+
+FileSets sets_beside(const fs::path& file) {
+  const auto name = part_named(set_name(file));
+  if (!name || name->part != Part::train) return {{set_name(file), file}};
+  FileSets sets = sets_of(file.has_parent_path() ? file.parent_path() : ".", "");
+  std::erase_if(sets, [&](const auto& set) { return record_format(set.second) != record_format(file); });
+  sets[set_name(file)] = file;
+  return sets;
+}
+
+ChosenSets choose_sets(const FileSets& sets, const SetNames& asked, const fs::path& directory, bool has_flags) {
+  ChosenSets chosen;
+  const auto choose = [&](Part part, const std::string& name) {
+    const std::string flag = fmt::format("--{}-set", name_of(part));
+    if (!name.empty()) {
+      const std::string found = asked_set(sets, name);
+      require(!found.empty(), "{} {}: {} has no such set; it has {}", flag, name, directory.string(),
+              sets.empty() ? contents_of(directory) : names_of(sets));
+      return found;
+    }
+    std::vector<std::string> fitting;
+    for (const auto& [set, path] : sets) {
+      const auto is = part_named(set);
+      if (is && is->part == part && set != chosen.train) fitting.push_back(set);
+    }
+    if (part != Part::train) fitting = belonging(fitting, chosen.train, !asked.train.empty());
+    require(fitting.size() <= 1, "{}: several {} sets: choose one with {}: {}", directory.string(), name_of(part),
+            has_flags ? flag : "--data", listed(fitting));
+    return fitting.empty() ? std::string() : fitting[0];
+  };
+  chosen.train = choose(Part::train, asked.train);
+  chosen.dev = choose(Part::dev, asked.dev);
+  for (const std::string& test : asked.tests) chosen.tests.push_back(choose(Part::test, test));
+  if (chosen.tests.empty()) chosen.tests.push_back(choose(Part::test, ""));
+  for (const auto& [set, path] : sets) {
+    const bool is_chosen = set == chosen.train || set == chosen.dev || std::ranges::count(chosen.tests, set) > 0;
+    if (part_named(set) && !is_chosen) chosen.unused.push_back(set);
+  }
+  return chosen;
+}
+
+std::string contents_of(const fs::path& directory) {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(directory))
+    names.push_back(entry.path().filename().string() + (entry.is_directory() ? "/" : ""));
+  if (names.empty()) return "nothing (the directory is empty)";
+  std::sort(names.begin(), names.end());
+  return first_few(names);
+}
+
+Part part_by_hash(std::string_view text, bool needs_dev, bool needs_test) {
+  const double place = static_cast<double>(stable_hash(text) >> 11) * 0x1p-53;
+  if (needs_test && place < 0.1) return Part::test;
+  return needs_dev && place >= 0.1 && place < 0.2 ? Part::dev : Part::train;
+}
+
+std::string lasting_data(const std::string& data) {
+  if (data.empty() || is_generated(data)) return data;
+  std::error_code error;
+  fs::path path = fs::weakly_canonical(fs::absolute(data), error);  // links first: link/.. is not where it seems
+  if (error) path = fs::absolute(data);
+  return (path.has_filename() ? path : path.parent_path()).string();  // "sst/" is "sst"
+}
+
+fs::path existing_data(const std::string& data) {
+  std::error_code error;
+  const bool exists = fs::exists(data, error);
+  require(!error, "--data: '{}' cannot be read: {}", data, error.message());
+  require(exists, "--data: '{}' does not exist; expected a file, a directory, or generated[:options]", data);
+  return data;
+}
+
+}  // namespace fovea

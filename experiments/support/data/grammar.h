@@ -1,0 +1,77 @@
+/// What all grammars share: options `generated:name=value,...`, drawing, and the choice of a part for each text.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "experiments/support/data/split_mix.h"
+#include "experiments/support/data/text_pair.h"
+
+namespace fovea {
+
+/// Both ends included.
+struct IntegerRange {
+  std::int64_t low, high;
+};
+
+/// One option: its name, a description of its values, and a setter, which returns false for a wrong value.
+struct GrammarOption {
+  std::string name, expected;
+  std::function<bool(std::string_view)> set;
+};
+GrammarOption integer_option(std::string name, std::int64_t& value, IntegerRange range);
+GrammarOption number_option(std::string name, double& value, double low, double high);
+/// `10-20`, or `10` for exactly ten.
+GrammarOption interval_option(std::string name, IntegerRange& value, IntegerRange range);
+
+/// Pairs that a grammar draws until each part has its size. Eight tenths of all hashes of texts are the training
+/// part's, one tenth the development part's, one tenth the test part's: no text is in two parts.
+class GeneratedPairs : public PairSource {
+ public:
+  /// Draws a pair, or nothing where the draw came to none.
+  using Draw = std::function<std::optional<TextPair>(SplitMix& random)>;
+
+  /// Reads the specification into the options and the sizes; options that it does not name keep their values. Throws
+  /// Error naming the option and its column.
+  GeneratedPairs(std::string_view specification, std::int64_t tests, std::vector<GrammarOption> options);
+
+  void draw_by(Draw draw) { draw_ = std::move(draw); }
+  /// Test pairs are only those that `wanted` accepts.
+  void test_on(std::function<bool(const TextPair&)> wanted) { wanted_ = std::move(wanted); }
+
+  /// Throws Error where the options leave hardly any text for the part.
+  void visit(Part part, const PairVisitor& visitor, std::size_t test = 0) const override;
+  std::string description() const override { return specification_; }
+
+ private:
+  std::string specification_;
+  std::int64_t sizes_[3] = {20000, 500, 500}, seed_ = 1;
+  Draw draw_;
+  std::function<bool(const TextPair&)> wanted_;
+};
+
+// ---- Drawing
+
+void append_word(std::string& text, std::string_view word);
+
+template <std::size_t n>
+std::string_view one_of(SplitMix& random, const std::array<std::string_view, n>& words) {
+  return words[static_cast<std::size_t>(random.below(n))];
+}
+
+/// Index drawn with the given weights, which sum to 1; the last takes what rounding leaves.
+template <std::size_t n>
+int weighted(SplitMix& random, const std::array<double, n>& weights) {
+  double place = static_cast<double>(random.next() >> 11) * 0x1p-53;
+  for (std::size_t i = 0; i + 1 < n; ++i) {
+    if (place < weights[i]) return static_cast<int>(i);
+    place -= weights[i];
+  }
+  return static_cast<int>(n) - 1;
+}
+
+}  // namespace fovea

@@ -1,0 +1,125 @@
+#include "experiments/support/data/vocabulary.h"
+
+#include <algorithm>
+
+#include <fmt/core.h>
+#include <zlib.h>
+
+#include "experiments/support/data/tokenizers.h"
+#include "experiments/support/program/cli.h"
+#include "experiments/support/program/growing_file.h"
+#include "experiments/support/program/json_file.h"
+#include "experiments/support/program/terminal.h"
+#include "experiments/support/text/words.h"
+#include "tensor/error.h"
+#include "tensor/support/atomic_file.h"
+
+namespace fovea {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+struct UnitsName {
+  Units units;
+  const char *name, *description;
+};
+constexpr UnitsName all_units[] = {{Units::words, "words", "words"},
+                                   {Units::unigram, "unigram", "unigram sub-words"},
+                                   {Units::bpe, "bpe", "BPE sub-words"},
+                                   {Units::characters, "characters", "characters"}};
+
+const char* file_of(Units units) { return units == Units::words ? "vocabulary.txt" : "sentencepiece.model"; }
+
+}  // namespace
+
+std::uint32_t checksum_of(std::string_view bytes) {
+  return static_cast<std::uint32_t>(::crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
+}
+
+const char* name_of(Units units) { return all_units[static_cast<std::size_t>(units)].name; }
+
+void add_options(Cli& cli, TextOptions& options) {
+  std::vector<std::pair<std::string, Units>> choices;
+  for (const UnitsName& each : all_units) choices.emplace_back(each.name, each.units);
+  cli.choice("--units", options.units, choices, "tokens; sub-words and characters come from SentencePiece");
+  cli.option("--vocabulary-size", options.vocabulary_size,
+             "the most tokens, or 0 for the usual number; with the 4 special ones; the usual number is 30000 words, "
+             "8000 sub-words (or as many as there are), or all characters")
+      .at_least(0);
+  cli.option("--min-count", options.min_count, "the least count of a word in the training texts; rarer words are <unk>")
+      .at_least(1)
+      .rare();
+  cli.option("--lower-case", options.lower_case, "turn all text to lower case").rare();
+  cli.option("--max-length", options.max_length, "the most tokens of a text, from its beginning; 0: all")
+      .at_least(0)
+      .rare();
+}
+
+std::string Tokenizer::description() const {
+  return fmt::format("{} {}{}", size(), all_units[static_cast<std::size_t>(units_)].description,
+                     lower_case_ ? " in lower case" : "");
+}
+
+void Tokenizer::save(const fs::path& directory) const {
+  const std::string bytes = content();
+  write_file_atomically(directory / file_of(units_), bytes);
+  save_json(directory / "tokenizer.json", {{"units", name_of(units_)},
+                                           {"size", size()},
+                                           {"lower_case", lower_case_},
+                                           {"crc32", fmt::format("{:08x}", checksum_of(bytes))}});
+}
+
+std::string Tokenizer::cased(std::string_view text) const { return lower_case_ ? lower_case(text) : std::string(text); }
+
+void Tokenizer::require_token(int id) const {
+  require(id >= 0 && id < size(), "vocabulary: no token {}, there are {}", id, size());
+}
+
+std::unique_ptr<Tokenizer> train_tokenizer(const TextOptions& options, std::span<const std::string_view> texts) {
+  return options.units == Units::words ? train_words(options, texts) : train_subwords(options, texts);
+}
+
+std::unique_ptr<Tokenizer> load_tokenizer(const fs::path& directory) {
+  const fs::path path = directory / "tokenizer.json";
+  std::error_code ignored;
+  require(fs::exists(path, ignored), "{}: there is no tokenizer.json (is it the directory of a run?)",
+          directory.string());
+  const Json json = load_json(path);
+  std::string units, sum;
+  std::int64_t size = 0;
+  bool lower_case = false;
+  reading_json(path.string(), [&] {
+    units = json.at("units"), sum = json.at("crc32"), size = json.at("size"), lower_case = json.at("lower_case");
+  });
+  const auto* known = std::ranges::find(all_units, units, &UnitsName::name);
+  require(known != std::end(all_units), "{}: units is '{}', expected words, unigram, bpe or characters", path.string(),
+          units);
+  const std::string file = (directory / file_of(known->units)).string(), bytes = contents_of_file(file);
+  const std::string own = fmt::format("{:08x}", checksum_of(bytes));
+  require(sum == own, "{}: damaged: {} bytes with CRC-32 {}, tokenizer.json says {}", file, bytes.size(), own, sum);
+  auto tokenizer = known->units == Units::words ? word_tokenizer(bytes, lower_case, file)
+                                                : subword_tokenizer(bytes, lower_case, file);
+  require(tokenizer->size() == size, "{}: {} tokens, tokenizer.json says {}", file, tokenizer->size(), size);
+  return tokenizer;
+}
+
+void note_unknown_words(const std::string& flag, std::string_view text, const Tokenizer& tokenizer) {
+  std::vector<std::string> unknown;
+  for (std::string_view word : split_words(text)) {
+    const std::vector<int> tokens = tokenizer.encode(word);
+    const bool is_new = std::find(unknown.begin(), unknown.end(), printable(word)) == unknown.end();
+    if (std::count(tokens.begin(), tokens.end(), unknown_id) > 0 && is_new) unknown.push_back(printable(word));
+  }
+  if (!unknown.empty())
+    fmt::print(stderr, "{}: read as {}, because the run's vocabulary lacks them: {}\n", flag,
+               tokenizer.token(unknown_id), first_few(unknown));
+}
+
+std::vector<int> tokens_of(const Tokenizer& tokenizer, std::string_view text, std::int64_t max_length) {
+  std::vector<int> tokens = tokenizer.encode(text);
+  if (max_length > 0 && std::ssize(tokens) > max_length) tokens.resize(static_cast<std::size_t>(max_length));
+  return tokens;
+}
+
+}  // namespace fovea

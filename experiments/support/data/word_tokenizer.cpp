@@ -1,0 +1,128 @@
+// Words as tokens.
+#include <algorithm>
+#include <array>
+#include <unordered_map>
+
+#include "experiments/support/data/tokenizers.h"
+#include "experiments/support/text/number.h"
+#include "experiments/support/text/words.h"
+#include "tensor/error.h"
+
+namespace fovea {
+
+namespace {
+
+constexpr std::array<std::string_view, special_tokens> specials = {"<pad>", "<unk>", "<s>", "</s>"};
+constexpr std::int64_t default_words = 30'000;
+
+template <class Value>
+using WordMap = std::unordered_map<std::string, Value, WordHash, std::equal_to<>>;
+
+struct Entry {
+  std::string word;
+  std::int64_t count = 0;
+};
+
+class WordTokenizer : public Tokenizer {
+ public:
+  /// `entries` by number, special tokens included; all different.
+  WordTokenizer(std::vector<Entry> entries, bool lower_case)
+      : Tokenizer(Units::words, lower_case), entries_(std::move(entries)) {
+    // Only words are looked up, so a text that spells <pad> does not become padding.
+    for (std::size_t i = special_tokens; i < entries_.size(); ++i) ids_.emplace(entries_[i].word, static_cast<int>(i));
+  }
+
+  std::vector<int> encode(std::string_view text) const override {
+    const std::string own = cased(text);
+    std::vector<int> tokens;
+    for (const std::string_view word : split_words(own)) {
+      const auto found = ids_.find(word);
+      tokens.push_back(found == ids_.end() ? unknown_id : found->second);
+    }
+    return tokens;
+  }
+
+  std::string decode(std::span<const int> tokens) const override {
+    std::string text;
+    for (const int id : tokens) {
+      const std::string word = token(id);
+      if (id != pad_id && id != begin_id && id != end_id) text += (text.empty() ? "" : " ") + word;
+    }
+    return text;
+  }
+
+  std::string token(int id) const override {
+    require_token(id);
+    return entries_[static_cast<std::size_t>(id)].word;
+  }
+
+  int size() const override { return static_cast<int>(entries_.size()); }
+
+ private:
+  std::string content() const override {
+    std::string list;
+    for (const Entry& entry : entries_) list += fmt::format("{}\t{}\n", entry.word, entry.count);
+    return list;
+  }
+
+  std::vector<Entry> entries_;
+  WordMap<int> ids_;
+};
+
+}  // namespace
+
+std::unique_ptr<Tokenizer> train_words(const TextOptions& options, std::span<const std::string_view> texts) {
+  const std::int64_t size = options.vocabulary_size == 0 ? default_words : options.vocabulary_size;
+  require(size > special_tokens, "--vocabulary-size {}: expected more than the {} special tokens", size,
+          special_tokens);
+  WordMap<std::int64_t> counts;
+  for (const std::string_view text : texts) {
+    const std::string cased = options.lower_case ? lower_case(text) : std::string(text);
+    for (const std::string_view word : split_words(cased)) {
+      if (const auto found = counts.find(word); found != counts.end())
+        ++found->second;
+      else
+        counts.emplace(word, 1);
+    }
+  }
+  require(!counts.empty(), "vocabulary: {} training texts without a word", texts.size());
+  std::vector<Entry> words;
+  for (const auto& [word, count] : counts)
+    if (count >= options.min_count && std::ranges::find(specials, word) == specials.end())
+      words.push_back({word, count});
+  require(!words.empty(), "--min-count {}: none of the {} different words of the training texts occurs so often",
+          options.min_count, counts.size());
+  std::sort(words.begin(), words.end(),
+            [](const Entry& a, const Entry& b) { return a.count != b.count ? a.count > b.count : a.word < b.word; });
+  words.resize(std::min(words.size(), static_cast<std::size_t>(size - special_tokens)));
+  std::vector<Entry> entries;
+  for (const std::string_view special : specials) entries.push_back({std::string(special), 0});
+  std::ranges::move(words, std::back_inserter(entries));
+  return std::make_unique<WordTokenizer>(std::move(entries), options.lower_case);
+}
+
+std::unique_ptr<Tokenizer> word_tokenizer(std::string_view content, bool lower_case, const std::string& name) {
+  std::vector<Entry> entries;
+  WordMap<std::size_t> seen;
+  std::vector<std::string_view> lines = split_columns(content, '\n');
+  if (lines.back().empty()) lines.pop_back();
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    const auto here = [&] { return fmt::format("{}:{}", name, i + 1); };
+    const auto columns = split_columns(lines[i]);
+    require(columns.size() == 2, "{}: {}, expected 2 (word, count)", here(), counted(columns.size(), "column"));
+    const std::string word(columns[0]);
+    const std::int64_t count = number<std::int64_t>(columns[1]).value_or(-1);
+    require(count >= 0, "{}: count '{}', expected a number", here(), columns[1]);
+    const auto words = split_words(word);
+    require(words.size() == 1 && words[0] == word && invalid_utf8(word) == std::string::npos,
+            "{}: '{}' is not a word without white space", here(), word);
+    const auto [first, is_new] = seen.emplace(word, i + 1);
+    require(is_new, "{}: '{}' is in line {} already", here(), word, first->second);
+    require(i >= specials.size() || word == specials[i], "{}: '{}', expected {}", here(), word,
+            specials[std::min(i, specials.size() - 1)]);
+    entries.push_back({word, count});
+  }
+  return std::make_unique<WordTokenizer>(std::move(entries), lower_case);
+}
+
+}  // namespace fovea
