@@ -83,7 +83,7 @@ struct LabelledRow {
 };
 
 /// The records of a file, and the fields that were read.
-struct Table {
+struct ReadTable {
   std::string name;
   std::vector<std::string> fields, numbers;  ///< by name, if there are names, and by number
   std::vector<LabelledRow> rows;
@@ -96,10 +96,10 @@ struct Table {
   }
 };
 
-Table read_table(const fs::path& file, const RecordFields& fields) {
+ReadTable read_table(const fs::path& file, const RecordFields& fields) {
   const Role subset{.what = "SUBSET", .names = {"subset"}, .is_optional = true};
   RecordReader reader(file, table_format(file), {text_role, label_role, subset}, fields);
-  Table table{reader.name(), reader.fields(), reader.numbers(), {}, reader.has_header()};
+  ReadTable table{reader.name(), reader.fields(), reader.numbers(), {}, reader.has_header()};
   if (table_format(file) == RecordFormat::jsonl) table.kind = "keys";
   table.fields.resize(2);
   table.numbers.resize(std::min<std::size_t>(table.numbers.size(), 2));
@@ -114,7 +114,7 @@ Table read_table(const fs::path& file, const RecordFields& fields) {
 
 /// Whether the first of two columns, not the second, has the labels: fewer different values, unless they are the longer
 /// ones. The first row may be a header that nobody knows.
-bool labels_are_first(const Table& table) {
+bool labels_are_first(const ReadTable& table) {
   std::unordered_set<std::string_view> values[2];
   std::size_t words[2] = {};
   for (std::size_t i = 1; i < table.rows.size(); ++i)
@@ -138,7 +138,7 @@ bool labels_are_first(const Table& table) {
 
 /// Throws Error if the first row, read as an example, is likely a header of unknown names: its label occurs in no other
 /// row, although labels repeat.
-void refuse_likely_header(const Table& table) {
+void refuse_likely_header(const ReadTable& table) {
   std::unordered_set<std::string_view> labels;
   for (std::size_t i = 1; i < table.rows.size(); ++i) labels.insert(table.rows[i].label);
   const LabelledRow& first = table.rows[0];
@@ -150,7 +150,7 @@ void refuse_likely_header(const Table& table) {
 }
 
 /// The labels in the order of their numbers, or of their bytes where they are not all whole numbers.
-std::vector<std::string> classes_of(const Table& table) {
+std::vector<std::string> classes_of(const ReadTable& table) {
   constexpr std::size_t most = 1000;
   std::set<std::string> distinct;
   for (const LabelledRow& row : table.rows) {
@@ -166,7 +166,7 @@ std::vector<std::string> classes_of(const Table& table) {
 }
 
 /// Trims labels, and refuses rows without text or label.
-void tidy(Table& table) {
+void tidy(ReadTable& table) {
   for (LabelledRow& row : table.rows) {
     const auto words = split_words(row.label);
     table.require_at(row, !words.empty(), "the label is empty");
@@ -179,7 +179,7 @@ void tidy(Table& table) {
 }  // namespace
 
 LabelledTexts read_tables(const SplitFiles& files, const RecordFields& fields) {
-  Table train = read_table(files.train, fields);
+  ReadTable train = read_table(files.train, fields);
   const bool is_guessed = fields.names.empty() && is_whole_number(train.fields[0]);
   if (is_guessed && labels_are_first(train)) {
     for (LabelledRow& row : train.rows) std::swap(row.text, row.label);
@@ -193,7 +193,7 @@ LabelledTexts read_tables(const SplitFiles& files, const RecordFields& fields) {
   data.source = fmt::format("{}: {} {} as text and label{}", files.description(), train.kind,
                             listed(train.fields, " and "), train.has_header ? ", under a header" : "");
   const std::set<std::string> known(data.labels.begin(), data.labels.end());
-  const auto add = [&](Table& table, Part part) {
+  const auto add = [&](ReadTable& table, Part part) {
     for (LabelledRow& row : table.rows) {
       if (!known.contains(row.label))
         table.require_at(row, false, "label '{}' does not occur in {} ({})", row.label, train.name,
@@ -212,7 +212,7 @@ LabelledTexts read_tables(const SplitFiles& files, const RecordFields& fields) {
         std::ranges::all_of(train.fields, [&](const std::string& name) { return std::ranges::count(first, name) > 0; });
     if (train.has_header && fields.header != Header::yes && !has_names)
       same = {.names = train.numbers, .header = Header::no};
-    Table other = read_table(file, same);
+    ReadTable other = read_table(file, same);
     tidy(other);
     add(other, part);
   }
