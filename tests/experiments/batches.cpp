@@ -8,9 +8,8 @@
 
 #include <boost/test/unit_test.hpp>
 
-#include "experiments/support/data/split_mix.h"
 #include "experiments/support/data/vocabulary.h"
-#include "experiments/support/program/cli.h"
+#include "experiments/support/text/split_mix.h"
 #include "tests/files.h"
 
 using namespace fovea;
@@ -238,16 +237,6 @@ BOOST_AUTO_TEST_CASE(batches_by_sentences_have_as_many_rows_whatever_their_lengt
     full += batch.examples.size() == 64;
   }
   BOOST_TEST(full > 8);
-}
-
-BOOST_AUTO_TEST_CASE(flags_set_the_options) {
-  const char* arguments[] = {"p", "--batch-tokens", "1e4", "--length-multiple=4"};
-  BatchOptions options;
-  Cli cli("p", static_cast<int>(std::size(arguments)), arguments);
-  cli.add(options);
-  cli.parse();
-  BOOST_TEST(options.tokens == 10'000);
-  BOOST_TEST(options.length_multiple == 4);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

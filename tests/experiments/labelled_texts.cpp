@@ -9,7 +9,6 @@
 
 #include "experiments/support/data/agreement_data.h"
 #include "experiments/support/data/sentiment_data.h"
-#include "experiments/support/program/cli.h"
 #include "tests/files.h"
 
 using namespace fovea;
@@ -277,14 +276,6 @@ BOOST_AUTO_TEST_CASE(faulty_trees_and_lines_are_refused_with_their_place) {
     BOOST_TEST(contains(message, "train.txt:2: "), message);
     BOOST_TEST(contains(message, expected), message);
   }
-  write_lines(folder);
-  folder.write("train.txt", "1 ||| good\n0 ||| bad\n");  // SST-2 already
-  BOOST_TEST(contains(refusal(sentiment(folder.path)), "dev.txt: 'fine' has the label 3; the training labels are 0 "));
-  for (const char* part : {"dev.txt", "test.txt"}) folder.write(part, "0 ||| dull\n1 ||| fine\n");
-  BOOST_TEST(load(sentiment(folder.path))[Part::train].size() == 2u);
-  SentimentOptions five = sentiment(folder.path);
-  five.classes = 5;
-  BOOST_TEST(contains(refusal(five), "the labels are 0 and 1 only, --classes asks for 5"));
 }
 
 BOOST_AUTO_TEST_CASE(imdb_is_read_from_directories_and_tables) {
@@ -503,23 +494,6 @@ BOOST_AUTO_TEST_CASE(errors_say_what_was_looked_for_and_found) {
       contains(refusal(sentiment(folder.path)), "several train sets: choose one with --data: train or train.tsv"));
   folder.write("a.txt", "just text\n");
   BOOST_TEST(contains(refusal(sentiment(folder / "a.txt")), "a.txt:1: neither an SST tree"));
-}
-
-BOOST_AUTO_TEST_CASE(flags_set_the_options) {
-  const char* arguments[] = {"sentiment", "--data=x.tsv", "--classes", "5",  "--phrases",        "sentences",
-                             "--columns", "2,1",          "--header",  "no", "--train-examples", "1e3"};
-  SentimentOptions options;
-  Cli cli("sentiment", static_cast<int>(std::size(arguments)), arguments);
-  cli.add(options);
-  cli.parse();
-  BOOST_TEST((options.data == "x.tsv" && options.phrases == Phrases::sentences && options.columns == "2,1"));
-  BOOST_TEST((options.header == Header::no && options.classes == 5 && options.train_examples == 1000));
-  const char* of_agreement[] = {"agreement", "--data", "d", "--hard-subset", "--split-seed", "3", "--test-examples=7"};
-  AgreementOptions chosen;
-  Cli other("agreement", static_cast<int>(std::size(of_agreement)), of_agreement);
-  other.add(chosen);
-  other.parse();
-  BOOST_TEST((chosen.data == "d" && chosen.hard_subset && chosen.split_seed == 3 && chosen.test_examples == 7));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

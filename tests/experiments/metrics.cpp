@@ -5,7 +5,6 @@
 
 #include <boost/test/unit_test.hpp>
 
-#include "experiments/support/data/split_mix.h"
 #include "experiments/support/metrics/alignment.h"
 #include "experiments/support/metrics/attention_spread.h"
 #include "experiments/support/metrics/bleu.h"
@@ -16,6 +15,7 @@
 #include "experiments/support/metrics/ribes.h"
 #include "experiments/support/metrics/rouge.h"
 #include "experiments/support/metrics/tokenization.h"
+#include "experiments/support/text/split_mix.h"
 #include "experiments/support/text/words.h"
 #include "tests/files.h"
 #include "tests/goldens.h"

@@ -4,8 +4,8 @@
 
 #include <boost/test/unit_test.hpp>
 
-#include "experiments/support/data/split_mix.h"
 #include "experiments/support/metrics/seeded_difference.h"
+#include "experiments/support/text/split_mix.h"
 #include "tests/files.h"
 
 using namespace fovea;

@@ -6,9 +6,8 @@
 
 #include "experiments/support/data/generated.h"
 #include "experiments/support/data/sentencepiece_model.h"
-#include "experiments/support/data/split_mix.h"
 #include "experiments/support/data/tokenizers.h"
-#include "experiments/support/program/cli.h"
+#include "experiments/support/text/split_mix.h"
 #include "experiments/support/text/utf8.h"
 #include "tests/files.h"
 
@@ -292,19 +291,6 @@ BOOST_AUTO_TEST_CASE(no_damage_to_a_model_ends_the_program) {
     });
     BOOST_TEST(status == 0);
   }
-}
-
-BOOST_AUTO_TEST_CASE(flags_set_the_options) {
-  const char* arguments[] = {"p",           "--units", "bpe",          "--vocabulary-size", "8e3",
-                             "--min-count", "3",       "--lower-case", "--max-length",      "256"};
-  TextOptions options;
-  Cli cli("p", static_cast<int>(std::size(arguments)), arguments);
-  cli.add(options);
-  cli.parse();
-  BOOST_TEST((options.units == Units::bpe && options.lower_case));
-  BOOST_TEST(options.vocabulary_size == 8000);
-  BOOST_TEST(options.min_count == 3);
-  BOOST_TEST(options.max_length == 256);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

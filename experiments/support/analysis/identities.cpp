@@ -9,8 +9,8 @@
 #include "attention/registry.h"
 #include "autograd/operations.h"
 #include "experiments/support/analysis/commands.h"
-#include "experiments/support/data/split_mix.h"
 #include "experiments/support/program/cli.h"
+#include "experiments/support/text/split_mix.h"
 #include "nn/layers.h"
 #include "tensor/random.h"
 

@@ -5,9 +5,9 @@
 
 #include "experiments/support/data/file_sets.h"
 #include "experiments/support/data/generated.h"
-#include "experiments/support/data/split_mix.h"
 #include "experiments/support/program/cli.h"
 #include "experiments/support/text/number.h"
+#include "experiments/support/text/split_mix.h"
 #include "experiments/support/text/words.h"
 #include "tensor/error.h"
 

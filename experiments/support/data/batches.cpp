@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <functional>
 
-#include "experiments/support/data/split_mix.h"
 #include "experiments/support/data/vocabulary.h"
 #include "experiments/support/program/cli.h"
+#include "experiments/support/text/split_mix.h"
 #include "tensor/error.h"
 
 namespace fovea {

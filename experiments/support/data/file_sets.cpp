@@ -4,7 +4,7 @@
 
 #include "experiments/support/data/generated.h"
 #include "experiments/support/data/records.h"
-#include "experiments/support/data/split_mix.h"
+#include "experiments/support/text/split_mix.h"
 #include "experiments/support/text/words.h"
 #include "tensor/error.h"
 
@@ -70,12 +70,6 @@ std::vector<std::string> belonging(const std::vector<std::string>& sets, const s
   return similar.empty() && !train_is_asked ? sets : similar;
 }
 
-std::string names_of(const FileSets& sets) {
-  std::vector<std::string> names;
-  for (const auto& [set, path] : sets) names.push_back(set);
-  return listed(names, ", ");
-}
-
 }  // namespace
 
 std::optional<PartName> part_named(const std::string& name) {
@@ -132,8 +126,10 @@ ChosenSets choose_sets(const FileSets& sets, const SetNames& asked, const fs::pa
     const std::string flag = fmt::format("--{}-set", name_of(part));
     if (!name.empty()) {
       const std::string found = asked_set(sets, name);
+      std::vector<std::string> names;
+      for (const auto& [set, path] : sets) names.push_back(set);
       require(!found.empty(), "{} {}: {} has no such set; it has {}", flag, name, directory.string(),
-              sets.empty() ? contents_of(directory) : names_of(sets));
+              sets.empty() ? contents_of(directory) : listed(names, ", "));
       return found;
     }
     std::vector<std::string> fitting;

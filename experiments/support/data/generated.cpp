@@ -32,7 +32,7 @@ LabelledTexts labelled(const PairSource& pairs, const std::vector<std::string>& 
 }
 
 const std::vector<std::string> numbers = {"singular", "plural"}, sentiments = {"negative", "positive"};
-constexpr IntegerRange numbers_of_nouns{10, lexicon::nouns.size() / 2};
+constexpr auto most_nouns = static_cast<std::int64_t>(lexicon::nouns.size() / 2);
 
 /// Singular and plural of one of the first `nouns` nouns.
 std::pair<std::string_view, std::string_view> draw_noun(SplitMix& random, std::int64_t nouns) {
@@ -45,7 +45,7 @@ enum Number { singular = 0, plural = 1 };
 class AgreementGrammar {
  public:
   std::vector<GrammarOption> options() {
-    return {integer_option("attractors", most_attractors_, {0, 4}), integer_option("nouns", nouns_, numbers_of_nouns)};
+    return {option("attractors", most_attractors_, 0, 4), option("nouns", nouns_, 10, most_nouns)};
   }
 
   TextPair draw(SplitMix& random) const {
@@ -108,8 +108,7 @@ class AgreementGrammar {
 class SentimentGrammar {
  public:
   std::vector<GrammarOption> options() {
-    return {interval_option("length", length_, {1, 10'000}), number_option("polar", polar_, .01, 1),
-            number_option("not", negated_, 0, 1)};
+    return {option("length", length_, 1, 10'000), option("polar", polar_, .01, 1), option("not", negated_, 0, 1)};
   }
 
   /// Nothing where the sum is 0.
@@ -152,27 +151,19 @@ class SentimentGrammar {
 constexpr std::string_view consonants = "bdfgklmnprst", vowels = "aeiou";
 constexpr std::uint64_t syllables = consonants.size() * vowels.size();  // 60; two of them make 3600 words
 
-/// Two syllables, "kelu"; numbers below 3600. Neighbouring numbers do not look alike.
-std::string source_word(std::uint64_t number) {
+/// Two syllables, of numbers below 3600. Neighbouring numbers do not look alike, because `factor` is prime to 3600.
+std::string invented_word(std::uint64_t number, std::uint64_t factor, bool begins_with_vowel) {
   std::string word;
-  std::uint64_t code = number * 1117 % (syllables * syllables);  // 1117 is prime to 3600: a bijection
-  for (std::uint64_t syllable : {code / syllables, code % syllables}) {
-    word += consonants[syllable / vowels.size()];
-    word += vowels[syllable % vowels.size()];
+  const std::uint64_t code = number * factor % (syllables * syllables);
+  for (const std::uint64_t syllable : {code / syllables, code % syllables}) {
+    const char consonant = consonants[syllable / vowels.size()], vowel = vowels[syllable % vowels.size()];
+    word += begins_with_vowel ? vowel : consonant;
+    word += begins_with_vowel ? consonant : vowel;
   }
   return word;
 }
-
-/// The other language has its syllables the other way round, "ulek".
-std::string target_stem(std::uint64_t number) {
-  std::string word;
-  std::uint64_t code = number * 2003 % (syllables * syllables);
-  for (std::uint64_t syllable : {code / syllables, code % syllables}) {
-    word += vowels[syllable % vowels.size()];
-    word += consonants[syllable / vowels.size()];
-  }
-  return word;
-}
+std::string source_word(std::uint64_t number) { return invented_word(number, 1117, false); }  // "kelu"
+std::string target_stem(std::uint64_t number) { return invented_word(number, 2003, true); }   // "ulek"
 
 class TranslationGrammar {
  public:
@@ -180,8 +171,8 @@ class TranslationGrammar {
   static constexpr std::string_view particle = "pa";
 
   std::vector<GrammarOption> options() {
-    return {integer_option("words", words_, {4, 100}), interval_option("phrases", phrases_, {1, 50}),
-            interval_option("length", length_, {1, 20}), number_option("swap", swap_, 0, 1)};
+    return {option("words", words_, 4, 100), option("phrases", phrases_, 1, 50), option("length", length_, 1, 20),
+            option("swap", swap_, 0, 1)};
   }
 
   TextPair draw(SplitMix& random) const {
@@ -274,7 +265,7 @@ class TaggingGrammar : public TranslationGrammar {
 class SummaryGrammar {
  public:
   std::vector<GrammarOption> options() {
-    return {interval_option("sentences", sentences_, {1, 100}), integer_option("nouns", nouns_, numbers_of_nouns)};
+    return {option("sentences", sentences_, 1, 100), option("nouns", nouns_, 10, most_nouns)};
   }
 
   TextPair draw(SplitMix& random) const {
@@ -318,8 +309,8 @@ class SummaryGrammar {
 class LineGrammar {
  public:
   std::vector<GrammarOption> options() {
-    return {integer_option("words", words_, {10, 2000}), interval_option("length", length_, {1, 1000}),
-            number_option("copies", copies_, 0, 1), number_option("brackets", brackets_, 0, .3)};
+    return {option("words", words_, 10, 2000), option("length", length_, 1, 1000), option("copies", copies_, 0, 1),
+            option("brackets", brackets_, 0, .3)};
   }
 
   TextPair draw(SplitMix& random) const {

@@ -23,32 +23,31 @@ bool parse(std::string_view text, Number low, Number high, Number& into) {
   return true;
 }
 
+template <class Number>
+GrammarOption number_option(const std::string& name, Number& value, Number low, Number high, const char* kind) {
+  return {name, fmt::format("{} from {} to {}", kind, low, high),
+          [&value, low, high](std::string_view text) { return parse(text, low, high, value); }};
+}
+
 }  // namespace
 
 bool is_generated(std::string_view data) {
   return data == name_of_generated || (data.starts_with(name_of_generated) && data[name_of_generated.size()] == ':');
 }
 
-GrammarOption integer_option(std::string name, std::int64_t& value, IntegerRange range) {
-  return {.name = std::move(name),
-          .expected = fmt::format("an integer from {} to {}", range.low, range.high),
-          .set = [&value, range](std::string_view text) { return parse(text, range.low, range.high, value); }};
+GrammarOption option(const std::string& name, std::int64_t& value, std::int64_t low, std::int64_t high) {
+  return number_option(name, value, low, high, "an integer");
 }
 
-GrammarOption number_option(std::string name, double& value, double low, double high) {
-  return {.name = std::move(name),
-          .expected = fmt::format("a number from {} to {}", low, high),
-          .set = [&value, low, high](std::string_view text) { return parse(text, low, high, value); }};
+GrammarOption option(const std::string& name, double& value, double low, double high) {
+  return number_option(name, value, low, high, "a number");
 }
 
-GrammarOption interval_option(std::string name, IntegerRange& value, IntegerRange range) {
-  return {.name = std::move(name),
-          .expected = fmt::format("LOW-HIGH, both from {} to {}", range.low, range.high),
-          .set = [&value, range](std::string_view text) {
-            const std::size_t dash = text.find('-');
-            const std::string_view low = text.substr(0, dash);
-            const std::string_view high = dash == std::string_view::npos ? low : text.substr(dash + 1);
-            return parse(low, range.low, range.high, value.low) && parse(high, range.low, range.high, value.high) &&
+GrammarOption option(const std::string& name, IntegerRange& value, std::int64_t low, std::int64_t high) {
+  return {name, fmt::format("LOW-HIGH, both from {} to {}", low, high), [&value, low, high](std::string_view text) {
+            const std::size_t dash = std::min(text.find('-'), text.size());
+            const std::string_view last = dash < text.size() ? text.substr(dash + 1) : text;
+            return parse(text.substr(0, dash), low, high, value.low) && parse(last, low, high, value.high) &&
                    value.low <= value.high;
           }};
 }
@@ -57,8 +56,8 @@ GeneratedPairs::GeneratedPairs(std::string_view specification, std::int64_t test
     : specification_(specification) {
   sizes_[static_cast<std::size_t>(Part::test)] = tests;
   for (const Part part : all_parts)
-    options.push_back(integer_option(name_of(part), sizes_[static_cast<std::size_t>(part)], {1, 100'000'000}));
-  options.push_back(integer_option("seed", seed_, {0, 1'000'000'000}));
+    options.push_back(option(name_of(part), sizes_[static_cast<std::size_t>(part)], 1, 100'000'000));
+  options.push_back(option("seed", seed_, 0, 1'000'000'000));
   std::vector<std::string> names;
   for (const GrammarOption& option : options) names.push_back(option.name);
   std::size_t at = name_of_generated.size();

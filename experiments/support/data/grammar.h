@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "experiments/support/data/split_mix.h"
 #include "experiments/support/data/text_pair.h"
+#include "experiments/support/text/split_mix.h"
 
 namespace fovea {
 
@@ -23,10 +23,10 @@ struct GrammarOption {
   std::string name, expected;
   std::function<bool(std::string_view)> set;
 };
-GrammarOption integer_option(std::string name, std::int64_t& value, IntegerRange range);
-GrammarOption number_option(std::string name, double& value, double low, double high);
+GrammarOption option(const std::string& name, std::int64_t& value, std::int64_t low, std::int64_t high);
+GrammarOption option(const std::string& name, double& value, double low, double high);
 /// `10-20`, or `10` for exactly ten.
-GrammarOption interval_option(std::string name, IntegerRange& value, IntegerRange range);
+GrammarOption option(const std::string& name, IntegerRange& value, std::int64_t low, std::int64_t high);
 
 /// Pairs that a grammar draws until each part has its size. Eight tenths of all hashes of texts are the training
 /// part's, one tenth the development part's, one tenth the test part's: no text is in two parts.

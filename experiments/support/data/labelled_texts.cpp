@@ -6,10 +6,10 @@
 #include <unordered_set>
 
 #include "experiments/support/data/file_sets.h"
-#include "experiments/support/data/split_mix.h"
 #include "experiments/support/program/cli.h"
 #include "experiments/support/program/terminal.h"
 #include "experiments/support/text/number.h"
+#include "experiments/support/text/split_mix.h"
 #include "experiments/support/text/words.h"
 #include "tensor/error.h"
 

@@ -17,6 +17,7 @@ namespace fovea {
 namespace {
 
 constexpr const char* data_file = "data.json";
+constexpr std::int64_t end_of_text = -1;  // in hashes
 
 /// Joins lines to blocks of at most `length` tokens, with </s> between lines. A longer line is a block of its own.
 class Blocks {
@@ -39,58 +40,19 @@ class Blocks {
   std::vector<int> block_;
 };
 
-/// Are test texts also training texts? Then a test measures what was learnt by heart. Remembers a hash of each text,
-/// eight bytes, so that data larger than memory can be compared while they are read.
-class TextOverlap {
- public:
-  /// A pair counts where source and target are the same, a labelled text whatever its label. Texts alone of less than
-  /// 40 characters do not count: headings and names of speakers occur everywhere.
-  void add(Part part, const TextPair& pair, bool has_label) {
-    constexpr std::int64_t least_characters = 40;
-    const auto k = static_cast<std::size_t>(part);
-    ++texts_[k];
-    if (has_label)
-      hashes_[k].push_back(stable_hash(pair.source));
-    else if (!pair.source.empty())
-      hashes_[k].push_back(stable_hash(pair.source + '\n' + pair.target));
-    else if (character_count(pair.target) >= least_characters)
-      hashes_[k].push_back(stable_hash(pair.target));
-  }
-
-  /// "112 of 500 test texts and 3 of 50 development texts are also training texts", where `noun` is "texts"; a part in
-  /// which less than 1 % are is left out. Empty where none is left.
-  std::string warning(std::string_view noun) {
-    std::ranges::sort(hashes_[0]);
-    std::vector<std::string> shares;
-    for (const Part part : {Part::test, Part::dev}) {
-      const auto k = static_cast<std::size_t>(part);
-      const auto shared = std::ranges::count_if(
-          hashes_[k], [&](std::uint64_t hash) { return std::ranges::binary_search(hashes_[0], hash); });
-      if (shared > 0 && shared * 100 >= texts_[k])
-        shares.push_back(fmt::format("{} of {} {} {}", shared, texts_[k], k == 1 ? "development" : "test", noun));
-    }
-    return shares.empty() ? "" : fmt::format("warning: {} are also training {}", listed(shares, " and "), noun);
-  }
-
- private:
-  std::array<std::vector<std::uint64_t>, 3> hashes_;
-  std::array<std::int64_t, 3> texts_{};
-};
-
 /// Adds the tokens of text k.
 void add_tokens(DataHash& hash, const TokenStore& store, std::size_t k) {
   hash.add(store.lengths()[k]);
   for (const std::int32_t token : tokens_at(store, k)) hash.add(std::int64_t{token});
 }
 
-/// Adds the texts of a pair, with words that are in no vocabulary.
-void add_texts(DataHash& hash, const TextPair& pair) {
-  constexpr std::int64_t end_of_text = -1;
-  for (const std::string* text : {&pair.source, &pair.target, &pair.alignment}) {
-    hash.add(*text);
-    hash.add(end_of_text);
-  }
-  for (const std::string& text : pair.more_targets) hash.add(text);
+/// What makes two pairs the same: source and target, a labelled text whatever its label. Empty for texts alone of less
+/// than 40 characters: headings and names of speakers occur everywhere.
+std::string essence(const TextPair& pair, bool has_label) {
+  constexpr std::int64_t least_characters = 40;
+  if (has_label) return pair.source;
+  if (!pair.source.empty()) return pair.source + '\n' + pair.target;
+  return character_count(pair.target) < least_characters ? "" : pair.target;
 }
 
 /// `hash` has the texts.
@@ -110,20 +72,24 @@ class SetReader {
   SetReader(const PairSource& source, const PairTextOptions& options)
       : source_(source), options_(options), classes_(source.classes()) {}
 
-  void read(Part part, std::size_t test, PairSet& set, const PairTokenizers& tokenizers) {
+  void read(Part part, std::size_t test, PairSet& set, const PairTokenizers& tokenizers, bool keeps_texts = true) {
     const std::int64_t max_length = options_.text.max_length;
     const bool has_labels = set.pairs.has_labels = !classes_.empty();
     Blocks blocks(set.pairs, options_.block);
     source_.visit(
         part,
         [&](const TextPair& pair) {
-          overlap_.add(part, pair, has_labels);
+          ++texts_[static_cast<std::size_t>(part)];
+          if (const std::string text = essence(pair, has_labels); !text.empty())
+            hashes_[static_cast<std::size_t>(part)].push_back(stable_hash(text));
           has_source = has_source || !pair.source.empty();
-          if (part != Part::train || set.name == name_of(part)) set.texts.push_back(pair);
+          if (keeps_texts) set.texts.push_back(pair);
           std::vector<int> source;
           if (!pair.source.empty()) source = tokens_of(*tokenizers.source, pair.source, max_length);
           if (has_labels) return add_labelled(set, pair, std::move(source));
-          add_texts(set.hash, pair);
+          for (const std::string* text : {&pair.source, &pair.target, &pair.alignment})
+            set.hash.add(*text), set.hash.add(end_of_text);
+          for (const std::string& text : pair.more_targets) set.hash.add(text);
           const std::vector<int> target = tokens_of(*tokenizers.target, pair.target, max_length);
           options_.block > 0 ? blocks.add(target) : set.pairs.append(std::move(source), target);
         },
@@ -135,7 +101,20 @@ class SetReader {
   }
 
   std::string noun() const { return has_source && classes_.empty() ? "pairs" : "texts"; }
-  std::string warning() { return overlap_.warning(noun()); }
+
+  /// "warning: 112 of 500 test texts and 3 of 50 development texts are also training texts": a test then measures what
+  /// was learnt by heart. A part in which less than 1 % are is left out; empty where none is left.
+  std::string warning() {
+    std::ranges::sort(hashes_[0]);
+    std::vector<std::string> shares;
+    for (const auto& [k, name] : {std::pair(2u, "test"), std::pair(1u, "development")}) {
+      const auto shared = std::ranges::count_if(
+          hashes_[k], [&](std::uint64_t hash) { return std::ranges::binary_search(hashes_[0], hash); });
+      if (shared > 0 && shared * 100 >= texts_[k])
+        shares.push_back(fmt::format("{} of {} {} {}", shared, texts_[k], name, noun()));
+    }
+    return shares.empty() ? "" : fmt::format("warning: {} are also training {}", listed(shares, " and "), noun());
+  }
 
   bool has_source = false;  ///< whether any text had one
 
@@ -152,7 +131,8 @@ class SetReader {
   const PairSource& source_;
   const PairTextOptions& options_;
   std::vector<std::string> classes_;
-  TextOverlap overlap_;
+  std::array<std::vector<std::uint64_t>, 3> hashes_;  ///< by part, eight bytes a text: data may be larger than memory
+  std::array<std::int64_t, 3> texts_{};
 };
 
 }  // namespace
@@ -187,7 +167,7 @@ PairData::PairData(const PairSource& source, const PairTextOptions& options, con
   print_line(tokenizers.description());
   SetReader reader(source, options);
   PairSet training;
-  reader.read(Part::train, 0, training, tokenizers);
+  reader.read(Part::train, 0, training, tokenizers, false);
   train = std::move(training.pairs), train_hash_ = training.hash;
   reader.read(Part::dev, 0, dev, tokenizers);
   std::string sizes;

@@ -8,9 +8,9 @@
 #include "experiments/support/data/batches.h"
 #include "experiments/support/data/pair_vocabulary.h"
 #include "experiments/support/data/parallel_corpus.h"
-#include "experiments/support/data/split_mix.h"
 #include "experiments/support/program/json_file.h"
 #include "experiments/support/program/run_directory.h"
+#include "experiments/support/text/split_mix.h"
 
 namespace fovea {
 

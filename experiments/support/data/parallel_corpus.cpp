@@ -90,12 +90,13 @@ bool PairReader::are_good(const std::vector<std::string>& texts) {
     const RecordReader& file = files_[std::min(k, files_.size() - 1 - has_alignment_)];
     const TextLength length = length_of(texts[k]);
     const bool is_long = rules_.max_words > 0 && length.count > rules_.max_words;
+    if (length.count > 0 && !is_long) continue;
     const std::string place = fmt::format("{}:{}", file.name(), file.number());
-    if (length.count == 0)  // blank lines of texts alone stand between paragraphs
-      skip("blank", fmt::format("{}: a blank {}", place, file.description().empty() ? "line" : "text"), !has_source_);
     if (is_long)
       skip("too long", fmt::format("{}: {} {}, --max-words is {}", place, length.count, length.unit, rules_.max_words));
-    if (length.count == 0 || is_long) return false;
+    else  // blank lines of texts alone stand between paragraphs
+      skip("blank", fmt::format("{}: a blank {}", place, file.description().empty() ? "line" : "text"), !has_source_);
+    return false;
   }
   return true;
 }

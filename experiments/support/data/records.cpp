@@ -182,27 +182,22 @@ void RecordReader::read_csv(std::vector<std::string>& fields) {
 
 namespace {
 
-/// The columns of a line as Python's csv module writes them. A field that starts with a quote that is not closed before
-/// a tab is taken as it stands.
+/// The columns of a line as Python's csv module writes them: a field with tabs or quotes stands in quotes, with its own
+/// doubled. A field that starts with a quote that is not closed before a tab is taken as it stands.
 std::vector<std::string> quoted_columns(std::string_view line) {
   std::vector<std::string> columns;
-  for (std::size_t at = 0; at <= line.size();) {
-    std::string field;
-    std::size_t end = std::string_view::npos;
-    if (at < line.size() && line[at] == '"') {
-      std::size_t i = at + 1;
-      while (i < line.size() && (line[i] != '"' || (i + 1 < line.size() && line[i + 1] == '"'))) {
-        field += line[i];
-        i += line[i] == '"' ? 2 : 1;
-      }
-      if (i < line.size() && (i + 1 == line.size() || line[i + 1] == '\t')) end = i + 1;
-    }
-    if (end == std::string_view::npos) {
-      end = std::min(line.find('\t', at), line.size());
-      field = line.substr(at, end - at);
-    }
-    columns.push_back(std::move(field));
-    at = end + 1;
+  const std::vector<std::string_view> parts = split_columns(line);
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    std::string field(parts[i]);
+    std::size_t last = i;
+    if (field.starts_with('"'))
+      while (std::ranges::count(field, '"') % 2 != 0 && ++last < parts.size()) field += '\t' + std::string(parts[last]);
+    const bool is_quoted = field.starts_with('"') && field.size() > 1 && field.ends_with('"') && last < parts.size();
+    columns.push_back(is_quoted ? field.substr(1, field.size() - 2) : std::string(parts[i]));
+    if (!is_quoted) continue;
+    for (std::size_t at = 0; (at = columns.back().find("\"\"", at)) != std::string::npos; ++at)
+      columns.back().erase(at, 1);
+    i = last;
   }
   return columns;
 }

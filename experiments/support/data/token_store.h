@@ -3,23 +3,13 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <filesystem>
+#include <memory>
 #include <span>
-#include <utility>
 #include <vector>
 
 namespace fovea {
-
-/// An open temporary file; closed by the destructor.
-struct NamelessFile {
-  int descriptor = -1;
-
-  NamelessFile() = default;
-  explicit NamelessFile(const std::filesystem::path& directory);
-  NamelessFile(NamelessFile&& other) noexcept : descriptor(std::exchange(other.descriptor, -1)) {}
-  NamelessFile& operator=(NamelessFile&& other) noexcept { return std::swap(descriptor, other.descriptor), *this; }
-  ~NamelessFile();
-};
 
 class TokenStore {
  public:
@@ -38,6 +28,9 @@ class TokenStore {
   static constexpr std::size_t default_memory = std::size_t{1} << 28;
 
  private:
+  struct Close {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+  };
   void write_out();
 
   std::size_t memory_;
@@ -45,7 +38,7 @@ class TokenStore {
   std::vector<std::int64_t> lengths_, begins_;  ///< in tokens
   std::vector<std::int32_t> tokens_;            ///< the tokens from number on_disk_ on, which are not in the file
   std::int64_t on_disk_ = 0;                    ///< tokens in the file
-  NamelessFile file_;
+  std::unique_ptr<std::FILE, Close> file_;
 };
 
 /// The tokens of text k.

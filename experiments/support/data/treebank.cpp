@@ -119,10 +119,6 @@ std::vector<Rated> read(const std::filesystem::path& file, bool has_trees, bool 
 }  // namespace
 
 LabelledTexts read_treebank(const SplitFiles& files, bool has_trees, bool five_classes, bool all_phrases) {
-  const std::vector<Rated> train = read(files.train, has_trees, has_trees && all_phrases);
-  // lines of labels 0 and 1 alone are SST-2 already, not a treebank without positive sentences
-  const bool is_binary = !has_trees && std::ranges::all_of(train, [](const Rated& text) { return text.rating <= 1; });
-  require(!(is_binary && five_classes), "{}: the labels are 0 and 1 only, --classes asks for 5", files.train.string());
   LabelledTexts data;
   data.labels = five_classes
                     ? std::vector<std::string>{"very negative", "negative", "neutral", "positive", "very positive"}
@@ -130,18 +126,15 @@ LabelledTexts read_treebank(const SplitFiles& files, bool has_trees, bool five_c
   data.source = fmt::format(
       "{}: SST, {}", files.description(),
       has_trees && all_phrases ? "all phrases (each once), dev and test whole sentences" : "whole sentences");
-  const auto add = [&](Part part, const std::filesystem::path& file, const std::vector<Rated>& texts) {
-    for (const Rated& text : texts) {
-      if (!five_classes && !is_binary && text.rating == 2) continue;
-      require(!is_binary || text.rating <= 1, "{}: '{}' has the label {}; the training labels are 0 and 1 only",
-              file.string(), text.text, text.rating);
-      const int label = five_classes || is_binary ? text.rating : text.rating > 2 ? 1 : 0;
-      data[part].push_back({.source = text.text, .target = data.labels[static_cast<std::size_t>(label)]});
+  for (const auto& [part, file] :
+       {std::pair(Part::train, files.train), std::pair(Part::dev, files.dev), std::pair(Part::test, files.test)}) {
+    if (file.empty()) continue;
+    for (Rated& text : read(file, has_trees, has_trees && all_phrases && part == Part::train)) {
+      if (!five_classes && text.rating == 2) continue;
+      const int label = five_classes ? text.rating : text.rating > 2 ? 1 : 0;
+      data[part].push_back({.source = std::move(text.text), .target = data.labels[static_cast<std::size_t>(label)]});
     }
-  };
-  add(Part::train, files.train, train);
-  if (!files.dev.empty()) add(Part::dev, files.dev, read(files.dev, has_trees, false));
-  if (!files.test.empty()) add(Part::test, files.test, read(files.test, has_trees, false));
+  }
   return data;
 }
 

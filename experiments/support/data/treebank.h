@@ -6,9 +6,8 @@
 namespace fovea {
 
 /// Reads a tree with a label 0-4 on every node a line, `(3 (2 The) (4 ...))`, or lines `label ||| sentence`. There are
-/// five classes, or two without the neutral texts; a file of lines whose labels are only 0 and 1 has two already. With
-/// `all_phrases` the training part has each phrase of the trees once; the other parts have whole sentences. Parts
-/// without a file stay empty.
+/// five classes, or two without the neutral texts. With `all_phrases` the training part has each phrase of the trees
+/// once; the other parts have whole sentences. Parts without a file stay empty.
 LabelledTexts read_treebank(const SplitFiles& files, bool has_trees, bool five_classes, bool all_phrases);
 
 }  // namespace fovea

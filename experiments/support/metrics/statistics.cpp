@@ -5,7 +5,7 @@
 #include <limits>
 #include <numeric>
 
-#include "experiments/support/data/split_mix.h"
+#include "experiments/support/text/split_mix.h"
 #include "tensor/error.h"
 
 namespace fovea {

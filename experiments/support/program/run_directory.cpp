@@ -13,8 +13,8 @@
 #include <fmt/chrono.h>
 #include <unistd.h>
 
-#include "experiments/support/data/split_mix.h"
 #include "experiments/support/program/cli.h"
+#include "experiments/support/text/split_mix.h"
 #include "experiments/support/text/words.h"
 #include "nn/parallel/process_group.h"
 #include "tensor/error.h"

@@ -6,8 +6,8 @@
 
 #include <fmt/core.h>
 
-#include "experiments/support/data/split_mix.h"
 #include "experiments/support/report/sheet_numbers.h"
+#include "experiments/support/text/split_mix.h"
 #include "experiments/support/training/kept_runs.h"
 #include "tensor/error.h"
 

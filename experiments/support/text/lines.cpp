@@ -198,13 +198,6 @@ TextFile read_lines(const std::filesystem::path& path) {
   return file;
 }
 
-std::size_t TextFile::first_line() const {
-  for (std::size_t i = 0; i < lines.size(); ++i) {
-    if (!is_blank(lines[i])) return i;
-  }
-  fail("{}: the file is empty", name);
-}
-
 bool is_blank(std::string_view line) { return split_words(line).empty(); }
 
 std::string read_text(const std::filesystem::path& path, std::string_view separator) {

@@ -72,9 +72,6 @@ struct TextFile {
   [[noreturn]] void fail_at(std::size_t i, fmt::format_string<Args...> format, Args&&... args) const {
     throw Error(fmt::format("{}:{}: {}", name, i + 1, fmt::format(format, std::forward<Args>(args)...)));
   }
-
-  /// Index of the first line that is not blank; throws Error where there is none.
-  std::size_t first_line() const;
 };
 
 /// All lines of the file. Throws as LineReader does.

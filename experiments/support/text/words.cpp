@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 namespace fovea {
 
@@ -42,14 +42,7 @@ TextLength length_of(std::string_view text) {
   return {characters, "characters"};
 }
 
-std::string join_words(std::span<const std::string_view> words) {
-  std::string text;
-  for (const std::string_view word : words) {
-    if (!text.empty()) text += ' ';
-    text += word;
-  }
-  return text;
-}
+std::string join_words(std::span<const std::string_view> words) { return fmt::format("{}", fmt::join(words, " ")); }
 
 std::vector<std::string_view> split_columns(std::string_view line, char separator) {
   std::vector<std::string_view> columns;

@@ -12,10 +12,10 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "experiments/support/data/split_mix.h"
 #include "experiments/support/program/run_directory.h"
 #include "experiments/support/program/run_log.h"
 #include "experiments/support/text/number.h"
+#include "experiments/support/text/split_mix.h"
 #include "experiments/support/text/words.h"
 #include "experiments/version.h"
 #include "tensor/error.h"
