@@ -458,7 +458,7 @@ BOOST_AUTO_TEST_CASE(ninja_goes_on_after_a_failure_and_makes_what_is_missing_or_
   const auto make = [&](const std::string& text) {
     std::ofstream(folder / "build.ninja") << ninja_file(
         {{one, {}, command("echo " + text, one), "one"},
-         {two, {one}, command("echo '$HOME #' && cat", two) + " < " + quoted_for_shell(one.string()), "two $"},
+         {two, {one}, command("{ echo '$HOME #'; cat; }", two) + " < " + quoted_for_shell(one.string()), "two $"},
          {bad, {}, "exit 3", "bad"},
          {after, {bad}, command("echo", after), "after"}},
         folder.path);

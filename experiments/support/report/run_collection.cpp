@@ -47,6 +47,7 @@ std::string program_of(const RunResult& run) {
 
 std::string title_of(const RunResult& run) {
   if (!run.row.empty() && run.row != "model") return run.row;
+  if (!run.name.empty()) return run.made_for.front();  // a kept run, which has no directory
   return (fs::current_path() / run.directory / "").lexically_normal().parent_path().filename().string();
 }
 

@@ -24,7 +24,8 @@ struct LoadedRuns {
 /// search are left out. Throws Error for a directory without a record of a run.
 LoadedRuns load_runs(const std::vector<std::filesystem::path>& directories);
 
-/// A short name for tables: the run's row in its comparison; without one, the name of its directory.
+/// A short name for tables: the run's row in its comparison; without one, the name of its directory, or of a kept run
+/// the row of a sheet that it was made for.
 std::string title_of(const RunResult& run);
 
 /// The program that made the run; "run" if its configuration does not say so.

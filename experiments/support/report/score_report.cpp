@@ -17,31 +17,6 @@ bool has_several(const std::vector<ScoreRow>& rows) {
   return std::any_of(rows.begin(), rows.end(), [](auto& row) { return row.difference; });
 }
 
-Table table_of_one(const std::vector<ScoreRow>& rows) {
-  Table table({"metric", "value", "95 % interval"});
-  for (const ScoreRow& row : rows) {
-    table.row({row.metric, Cell::number(row.value, row.decimals), interval_cell(row.interval, row.decimals)});
-  }
-  return table;
-}
-
-Table table_of_several(const std::vector<ScoreRow>& rows) {
-  Table table({"metric", "system", "value", "difference", "its 95 % interval", "p"});
-  for (const ScoreRow& row : rows) {
-    if (!row.difference && &row != &rows.front()) table.rule();
-    Cell value = Cell::number(row.value, row.decimals);
-    std::vector<Cell> cells{row.metric, row.system, value, {}, {}, {}};
-    if (row.difference) cells[3] = Cell::number(*row.difference, row.decimals);
-    if (const auto& test = row.against_first) {
-      cells[2] = value.mark(significance_mark(test->p_two_sided));
-      cells[4] = interval_cell(test->interval, row.decimals);
-      cells[5] = Cell::number(test->p_two_sided, 3);
-    }
-    table.row(cells);
-  }
-  return table;
-}
-
 }  // namespace
 
 std::vector<ScoreRow> score_rows(const std::vector<std::string>& systems,
@@ -62,7 +37,26 @@ std::vector<ScoreRow> score_rows(const std::vector<std::string>& systems,
 }
 
 Table table_of(const std::vector<ScoreRow>& rows) {
-  return has_several(rows) ? table_of_several(rows) : table_of_one(rows);
+  const bool several = has_several(rows);
+  Table table(several ? std::vector<std::string>{"metric", "system", "value", "difference", "its 95 % interval", "p"}
+                      : std::vector<std::string>{"metric", "value", "95 % interval"});
+  for (const ScoreRow& row : rows) {
+    const Cell value = Cell::number(row.value, row.decimals);
+    if (!several) {
+      table.row({row.metric, value, interval_cell(row.interval, row.decimals)});
+      continue;
+    }
+    if (!row.difference && &row != &rows.front()) table.rule();
+    std::vector<Cell> cells{row.metric, row.system, value, {}, {}, {}};
+    if (row.difference) cells[3] = Cell::number(*row.difference, row.decimals);
+    if (const auto& test = row.against_first) {
+      cells[2] = Cell(value).mark(significance_mark(test->p_two_sided));
+      cells[4] = interval_cell(test->interval, row.decimals);
+      cells[5] = Cell::number(test->p_two_sided, 3);
+    }
+    table.row(cells);
+  }
+  return table;
 }
 
 std::string score_table(const std::vector<ScoreRow>& rows) {

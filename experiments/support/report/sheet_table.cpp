@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <set>
 
@@ -52,79 +53,69 @@ bool is_tested(const Sheet& sheet, const SheetRuns& runs, const Sheet::Column& c
   return first != sheet.columns.end() && &*first == &column;
 }
 
-/// A column of the sheet as up to four of the table: the paper's number, ours, p and the interval of the difference.
-class PrintedColumn {
- public:
-  PrintedColumn(const Sheet& sheet, const SheetRuns& runs, const Sheet::Column& column)
-      : sheet_(&sheet), runs_(&runs), column_(&column), has_ours_(has_ours(sheet, runs, column)) {
-    if (has_ours_ && is_tested(sheet, runs, column)) spread_ = spread_of(sheet, runs, column);
-  }
-
-  std::vector<std::string> headings() const {
-    const bool has_tasks = sheet_->tasks.size() > 1;  // they have the paper's names, so that ours need their own
-    const std::string name = (has_tasks ? column_->task + " " : "") + column_->heading;
-    const std::string our_data = has_tasks ? fmt::format(" ({})", data_of(*runs_, column_->task)) : "";
-    std::vector<std::string> all;
-    if (column_->is_printed) all.push_back(name + ", paper");
-    if (has_ours_) all.push_back(name + ", ours" + our_data);
-    const std::string of_task = has_tasks ? column_->task + " " : "";
-    if (spread_) all.insert(all.end(), {of_task + "p", of_task + "difference"});
-    return all;
-  }
-
-  /// Appends the cells of a row. Returns whether there is a number among the paper's and ours.
-  bool append(std::vector<Cell>& cells, const Sheet::Row& row) const {
-    const double of_paper = printed(*sheet_, *column_, row);
-    if (column_->is_printed) cells.push_back(Cell::number(of_paper, column_->decimals));
-    const std::vector<double> values = our_values(*runs_, *column_, row);
-    const bool is_constant = column_->metric == "parameters";  // the same for every seed
-    if (has_ours_)
-      cells.push_back(is_constant ? Cell::number(mean(values), column_->decimals)
-                                  : Cell::mean_of(values, column_->decimals));
-    if (spread_) append_test(cells, row);
-    return !std::isnan(of_paper) || !values.empty();
-  }
-
- private:
-  void append_test(std::vector<Cell>& cells, const Sheet::Row& row) const {
-    const Sheet::Row& plain = sheet_->rows.front();
-    const SeedRuns& first = runs_of(*runs_, plain.name, column_->task);
-    const SeedRuns& of_row = runs_of(*runs_, row.name, column_->task);
-    if (&row == &plain || of_row.empty()) {
-      cells.resize(cells.size() + 2);
-      return;
-    }
-    cells.push_back(Cell::number(p_of(first, of_row, first.front()->tests.front().set, column_->metric), 3));
-    const SeededDifference difference =
-        seeded_difference(seeded_score(*runs_, *column_, row), seeded_score(*runs_, *column_, plain), *spread_);
-    cells.emplace_back(interval_text(difference, column_->decimals));
-  }
-
-  const Sheet* sheet_;
-  const SheetRuns* runs_;
-  const Sheet::Column* column_;
-  bool has_ours_;
-  std::optional<SeedSpread> spread_;  ///< there are tests
+/// A column of the table.
+struct PrintedColumn {
+  std::string heading;
+  std::function<Cell(const Sheet::Row&)> cell;
 };
+
+/// Appends a column of the sheet as up to four of the table: the paper's number, ours, p and the interval of the
+/// difference from the first row.
+void add_columns(std::vector<PrintedColumn>& columns, const Sheet& sheet, const SheetRuns& runs,
+                 const Sheet::Column& column) {
+  const bool has_tasks = sheet.tasks.size() > 1;  // they have the paper's names, so that ours need their own
+  const std::string of_task = has_tasks ? column.task + " " : "", name = of_task + column.heading;
+  if (column.is_printed)
+    columns.push_back({name + ", paper", [&](const Sheet::Row& row) {
+                         return Cell::number(printed(sheet, column, row), column.decimals);
+                       }});
+  if (!has_ours(sheet, runs, column)) return;
+  const bool is_constant = column.metric == "parameters";  // the same for every seed
+  columns.push_back({name + ", ours" + (has_tasks ? fmt::format(" ({})", data_of(runs, column.task)) : ""),
+                     [&, is_constant](auto& row) {
+                       const std::vector<double> values = our_values(runs, column, row);
+                       return is_constant ? Cell::number(mean(values), column.decimals)
+                                          : Cell::mean_of(values, column.decimals);
+                     }});
+  if (!is_tested(sheet, runs, column)) return;
+  const Sheet::Row& plain = sheet.rows.front();
+  const SeedRuns& first = runs_of(runs, plain.name, column.task);
+  const auto is_compared = [&](const Sheet::Row& row) {
+    return &row != &plain && !runs_of(runs, row.name, column.task).empty();
+  };
+  columns.push_back({of_task + "p", [&, is_compared](const Sheet::Row& row) {
+                       if (!is_compared(row)) return Cell();
+                       const SeedRuns& of_row = runs_of(runs, row.name, column.task);
+                       return Cell::number(p_of(first, of_row, first.front()->tests.front().set, column.metric), 3);
+                     }});
+  columns.push_back({of_task + "difference", [&, is_compared, spread = spread_of(sheet, runs, column)](auto& row) {
+                       if (!is_compared(row)) return Cell();
+                       const SeededDifference difference = seeded_difference(seeded_score(runs, column, row),
+                                                                             seeded_score(runs, column, plain), spread);
+                       return Cell(interval_text(difference, column.decimals));
+                     }});
+}
 
 }  // namespace
 
 Table sheet_table(const Sheet& sheet, const SheetRuns& runs) {
-  std::vector<PrintedColumn> columns;
-  std::vector<std::string> headings{"model"};
-  for (const Sheet::Column& column : sheet.columns) {
-    const std::vector<std::string> more = columns.emplace_back(sheet, runs, column).headings();
-    headings.insert(headings.end(), more.begin(), more.end());
-  }
+  std::vector<PrintedColumn> columns{
+      {"model", [](const Sheet::Row& row) { return Cell(row.is_cited ? row.name + " (cited)" : row.name); }}};
+  for (const Sheet::Column& column : sheet.columns) add_columns(columns, sheet, runs, column);
+  std::vector<std::string> headings;
+  for (const PrintedColumn& column : columns) headings.push_back(column.heading);
   Table table(headings);
   bool cites = false;
   for (const Sheet::Row& row : sheet.rows) {
     if (row.is_cited && !cites) table.rule();
     cites = row.is_cited;
-    std::vector<Cell> cells{row.is_cited ? row.name + " (cited)" : row.name};
-    bool has_numbers = row.is_cited;
-    for (const PrintedColumn& column : columns) has_numbers = column.append(cells, row) || has_numbers;
-    if (has_numbers) table.row(std::move(cells));
+    const bool has_numbers = std::any_of(sheet.columns.begin(), sheet.columns.end(), [&](const Sheet::Column& column) {
+      return !std::isnan(printed(sheet, column, row)) || !our_values(runs, column, row).empty();
+    });
+    if (!row.is_cited && !has_numbers) continue;
+    std::vector<Cell> cells;
+    for (const PrintedColumn& column : columns) cells.push_back(column.cell(row));
+    table.row(std::move(cells));
   }
   return table;
 }

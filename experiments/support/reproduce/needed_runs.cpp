@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <set>
 
 #include <fmt/core.h>
@@ -152,7 +153,8 @@ std::vector<std::string> NeededRuns::arguments(const ItemCommand& command, const
                             : reference == "out"  ? item_directory
                             : reference == "data" ? places_.data
                                                   : fs::path();
-      if (!path.empty()) replace(word, "{" + reference + "}", path.string());  // others are the program's own
+      if (!path.empty()) replace(word, "{" + reference + "}",
+                                 path.string());  // others are the program's own
     }
   return words;
 }
@@ -200,49 +202,53 @@ SheetRuns NeededRuns::finished(const Sheet& sheet, Rates rates) {
   return runs;
 }
 
+std::vector<NeededRuns::Trial> NeededRuns::trials_of(const TableRow& row) const {
+  const std::string prefix = fovea::name_of(*row.sheet, *row.task, *row.row) + " (trial: ";
+  std::vector<Trial> trials;
+  if (row.recipe(tier_).search_flags.empty()) return {};
+  for (const RunResult& run : all_kept_)
+    for (const std::string& name : run.made_for)
+      if (name.starts_with(prefix))
+        trials.push_back({name.substr(prefix.size(), name.size() - prefix.size() - 1), &run});
+  return trials;
+}
+
 std::vector<Finding::NamedTable> NeededRuns::search_tables(const Sheet& sheet) {
-  std::vector<Finding::NamedTable> tables;
-  for (const Sheet::Task& task : sheet.tasks) {
-    std::optional<Table> table;
-    std::string flags, score;
-    for (const TableRow& row : rows_) {
-      if (row.sheet->name != sheet.name || row.task->name != task.name) continue;
-      flags = row.recipe(tier_).search_flags;
-      const std::string prefix = fovea::name_of(*row.sheet, *row.task, *row.row) + " (trial: ";
-      std::vector<std::string> headings{"model"};
-      std::vector<double> scores;
-      double best = std::nan("");
-      for (const RunResult& run : all_kept_)
-        for (const std::string& name : run.made_for) {
-          if (flags.empty() || !name.starts_with(prefix)) continue;
-          read_[run.name] = &run;
-          headings.push_back(name.substr(prefix.size(), name.size() - prefix.size() - 1));
-          scores.push_back(run.training && run.failure.empty() ? run.training->best_score : std::nan(""));
-          if (run.training && score.empty()) score = run.training->score_name;
-          const double sign = run.training && !run.training->higher_is_better ? -1 : 1;
-          if (!(sign * scores.back() <= sign * best) && !std::isnan(scores.back())) best = scores.back();
-        }
-      if (scores.empty()) continue;
-      if (!table) table = Table(headings);
-      std::vector<Cell> cells{row.row->name};
-      bool is_marked = false;  // the first of equal ones is chosen
-      for (const double value : scores) {
-        const bool is_best = !is_marked && value == best;
-        cells.push_back(std::isnan(value) ? Cell("failed") : Cell::number(value, 2).strong(is_best));
-        is_marked = is_marked || is_best;
-      }
-      table->row(cells);
+  constexpr double none = -std::numeric_limits<double>::infinity();
+  const auto worth = [](const Trial& trial) {
+    const auto& training = trial.run->training;
+    if (!training || !trial.run->failure.empty()) return none;
+    return training->higher_is_better ? training->best_score : -training->best_score;
+  };
+  std::map<std::string, Finding::NamedTable> tables;  // by task
+  for (const TableRow& row : rows_) {
+    const std::vector<Trial> trials = row.sheet->name == sheet.name ? trials_of(row) : std::vector<Trial>();
+    if (trials.empty()) continue;
+    const auto best = std::max_element(trials.begin(), trials.end(),
+                                       [&](const Trial& a, const Trial& b) { return worth(a) < worth(b); });
+    std::vector<std::string> headings{"model"};
+    std::vector<Cell> cells{row.row->name};
+    for (const Trial& trial : trials) {
+      read_[trial.run->name] = trial.run;
+      headings.push_back(trial.rate);
+      cells.push_back(worth(trial) == none ? Cell("failed")
+                                           : Cell::number(std::abs(worth(trial)), 2).strong(&trial == &*best));
     }
-    if (table)
-      tables.push_back(
-          {.name = sheet.title + ": search for learning rates" + (sheet.tasks.size() > 1 ? ", " + task.name : ""),
-           .table = *table,
-           .caption = fmt::format("The best {} on the development set of short trainings with one seed and the flags "
-                                  "{}. The best of each row is bold, and its rate is chosen; the given one if all "
-                                  "failed.",
-                                  score.empty() ? "score" : score, flags)});
+    const std::string task = sheet.tasks.size() > 1 ? ", " + row.task->name : "";
+    auto [table, is_new] = tables.try_emplace(
+        row.task->name, Finding::NamedTable{sheet.title + ": search for learning rates" + task, Table(headings)});
+    table->second.table.row(cells);
+    if (is_new)
+      table->second.caption = fmt::format(
+          "The best {} on the development set of short trainings with one seed "
+          "and the flags {}. The best of each row "
+          "is bold, and its rate is chosen; the given one if all failed.",
+          best->run->training ? best->run->training->score_name : "score", row.recipe(tier_).search_flags);
   }
-  return tables;
+  std::vector<Finding::NamedTable> sorted;
+  for (const Sheet::Task& task : sheet.tasks)
+    if (const auto found = tables.find(task.name); found != tables.end()) sorted.push_back(std::move(found->second));
+  return sorted;
 }
 
 std::pair<std::size_t, std::size_t> NeededRuns::complete_rows(const Sheet& sheet) {

@@ -81,6 +81,12 @@ class NeededRuns {
     const Recipe::Tier& recipe(const std::string& tier) const { return sheet->recipe(*task).tiers.at(tier); }
   };
   RunJob job_of(const TableRow& row, std::uint64_t seed) const;
+  /// A short training of the search for a row's learning rate.
+  struct Trial {
+    std::string rate;  ///< "the given rate" for that of the recipe
+    const RunResult* run;
+  };
+  std::vector<Trial> trials_of(const TableRow& row) const;
   /// The first run of a reference SHEET/ROW; empty for other text.
   std::string first_run(const std::string& reference) const;
   void append(std::vector<std::string>& names, const std::string& run) const;

@@ -290,7 +290,9 @@ Finding page_on(NeededRuns& needed, const std::vector<PlannedItem>& items, Shown
   std::move(sections.begin(), sections.end(), std::back_inserter(page.sections));
   std::vector<Finding> others =
       outputs_of(needed, items, shown, from, [&](const Item& item) { return !letters.contains(item.id.front()); });
-  if (!others.empty()) page.sections.push_back({.title = "Methods of several papers", .sections = std::move(others)});
+  if (!others.empty())
+    page.sections.push_back(
+        {.title = shown == Shown::all ? "Other outputs" : "Methods of several papers", .sections = std::move(others)});
   page.sections.push_back(making_section(needed, papers));
   return page;
 }

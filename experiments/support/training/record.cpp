@@ -278,9 +278,9 @@ std::optional<RunResult> load_result(const fs::path& directory, bool with_model)
     result.directory = directory;
     result.configuration = json.at("configuration");
     result.goal = json.value("goal", Json());
-    if (result.configuration.is_object())
-      for (const std::string_view name : split_columns(result.configuration.value("made-for", ""), ';'))
-        if (!trimmed(name).empty()) result.made_for.push_back(trimmed(name));
+    const std::string rows = result.configuration.is_object() ? result.configuration.value("made-for", "") : "";
+    for (const std::string_view row : split_columns(rows, ';'))
+      if (!trimmed(row).empty()) result.made_for.push_back(trimmed(row));
     const std::string sum = json.at("checksums").at("result.json"), now = checksum_of(json);
     require(now == sum, "{}: damaged: its checksum is {}, it has {}", path.string(), now, sum);
   });
