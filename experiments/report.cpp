@@ -105,22 +105,6 @@ void write_figures(const Report& page, const fs::path& directory) {
   fmt::print(stderr, "{} in {}\n", counted(static_cast<std::size_t>(number), "figure"), directory.string());
 }
 
-/// The start of a run, and its line of the index. Of a damaged run only the directory is known.
-std::pair<std::string, std::vector<Cell>> index_line(const fs::path& root, const RunResult& run,
-                                                     const std::string& state) {
-  const std::vector<Json> starts = starts_of(run);
-  const fs::path place = fs::relative(run.directory, root);
-  fs::path report = place / "report.html";
-  if (!fs::exists(root / report)) report = place.parent_path() / "report.html";
-  Cell directory(place.string());
-  if (fs::exists(root / report)) directory.link(link_to(report));
-  const std::string started = starts.empty() ? "" : text_at(starts.back(), "started");
-  const Cell seed = run.configuration.is_null() ? Cell() : Cell(run.seed);
-  return {started,
-          {started, directory, text_at(run.configuration, "program"), run.row, seed, text_at(run.configuration, "data"),
-           state}};
-}
-
 /// Ends the program with an error if runs were damaged, after the others have been shown: a script that only looks at
 /// the exit status must not take a table without them for the whole.
 void require_undamaged(std::size_t damaged) {
@@ -130,18 +114,27 @@ void require_undamaged(std::size_t damaged) {
 
 /// index.html: a line for every run in the directory, the newest first. Returns the number of damaged runs.
 std::size_t write_index(const fs::path& directory, const std::string& origin) {
-  const LoadedRuns loaded = load_runs({directory});
   std::vector<std::pair<std::string, std::vector<Cell>>> lines;  // by the time of the start
+  const auto add = [&](const RunResult& run, const std::string& state) {
+    const std::vector<Json> starts = starts_of(run);
+    const std::string started = starts.empty() ? "" : text_at(starts.back(), "started");
+    const fs::path place = fs::relative(run.directory, directory);
+    Cell link(place.string());
+    for (const fs::path& report : {place.parent_path() / "report.html", place / "report.html"})
+      if (fs::exists(directory / report)) link.link(link_to(report));
+    lines.push_back(
+        {started,
+         {started, link, text_at(run.configuration, "program"), run.row,
+          run.configuration.is_null() ? Cell() : Cell(run.seed), text_at(run.configuration, "data"), state}});
+  };
+  const LoadedRuns loaded = load_runs({directory});
   for (const RunResult& run : loaded.runs) {
     const TextScore* score = run.tests.empty() ? nullptr : &run.tests.front().scores().front();
-    const std::string failed = run.failure.empty() ? "" : "failed";
-    lines.push_back(
-        index_line(directory, run,
-                   score ? fmt::format("{} {:.{}f}", score->name, score->metric.value(), score->decimals) : failed));
+    add(run, score ? fmt::format("{} {:.{}f}", score->name, score->metric.value(), score->decimals) : "failed");
   }
   for (const DamagedRun& run : loaded.damaged) {
     fmt::print(stderr, "{}\n", run.reason);
-    lines.push_back(index_line(directory, {.directory = run.directory}, "damaged"));
+    add({.directory = run.directory}, "damaged");  // only its place is known
   }
   std::stable_sort(lines.begin(), lines.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
   Table table({"started", "directory", "program", "row", "seed", "data", "test"});

@@ -169,6 +169,8 @@ BOOST_AUTO_TEST_CASE(kept_runs_that_no_program_writes_are_refused_with_file_and_
   std::ofstream(runs) << run_line.substr(0, 50);
   BOOST_TEST(contains(message_of([&] { load_kept_runs(folder / "kept"); }), "fan.jsonl:1: "));
   std::ofstream(runs) << run_line;
+  std::filesystem::remove(examples);
+  BOOST_TEST(contains(message_of([&] { load_kept_runs(folder / "kept"); }), "has no scores of the run a and the test"));
   const std::pair<Damage, const char*> of_examples[] = {
       {[](Json& line) { line["scores"][0]["name"] = "score"; }, "the score '\"score\"' is not one of the run's"},
       {[](Json& line) { line["scores"][0]["width"] = 2; }, "is not one of the run's metrics"},

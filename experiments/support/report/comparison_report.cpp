@@ -68,20 +68,20 @@ void add_curves(Report& report, const Rows& rows) {
 /// Adds the options that differ, a line for each, and those that all rows share.
 void add_configuration(Report& report, const Rows& rows) {
   report.section("Configuration");
-  const DifferingOptions differing = differing_options(rows);
-  if (!differing.names.empty()) {
+  const RowOptions options = options_of(rows);
+  if (!options.differing.empty()) {
     std::vector<std::string> headings{"option"};
     for (const ComparedRow& row : rows) headings.push_back(row.full_title());
     Table table(headings);
-    for (std::size_t k = 0; k < differing.names.size(); ++k) {
-      std::vector<Cell> cells{"--" + differing.names[k]};
-      for (const std::string& value : differing.values[k]) cells.emplace_back(value);
+    for (const auto& [option, values] : options.differing) {
+      std::vector<Cell> cells{"--" + option};
+      cells.insert(cells.end(), values.begin(), values.end());
       table.row(std::move(cells));
     }
     report.add(table, "The options in which the rows differ.");
     report.text("The options that all rows share:");
   }
-  report.configuration(common_options(rows));
+  report.configuration(options.common);
 }
 
 /// Adds a line for each start of a run: when, by which version, where, and how.

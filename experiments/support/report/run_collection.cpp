@@ -140,10 +140,9 @@ void distinguish(std::vector<ComparedRow>& rows) {
   for (const auto& [title, numbers] : by_title) {
     std::vector<ComparedRow> alike;
     for (std::size_t k : numbers) alike.push_back(rows[k]);
-    const DifferingOptions differing = differing_options(alike);
-    for (std::size_t r = 0; r < numbers.size(); ++r)
-      for (std::size_t k = 0; k < differing.names.size(); ++k)
-        rows[numbers[r]].title += fmt::format(", --{} {}", differing.names[k], differing.values[k][r]);
+    for (const auto& [option, values] : options_of(alike).differing)
+      for (std::size_t r = 0; r < numbers.size(); ++r)
+        rows[numbers[r]].title += fmt::format(", --{} {}", option, values[r]);
   }
 }
 
@@ -226,41 +225,22 @@ std::string without_origin(std::string text) {
   return text;
 }
 
-namespace {
-
-std::vector<Json> options_of(const std::vector<ComparedRow>& rows) {
+RowOptions options_of(const std::vector<ComparedRow>& rows) {
   std::vector<Json> all;
   for (const ComparedRow& row : rows) all.push_back(model_options(row.runs.front()));
-  return all;
-}
-
-bool is_common(const std::vector<Json>& all, const std::string& name) {
-  return std::all_of(all.begin(), all.end(),
-                     [&](const Json& one) { return text_at(one, name) == text_at(all.front(), name); });
-}
-
-}  // namespace
-
-DifferingOptions differing_options(const std::vector<ComparedRow>& rows) {
-  const std::vector<Json> all = options_of(rows);
-  DifferingOptions differing;
+  RowOptions options;
+  std::set<std::string> known;
   for (const Json& one : all)
     for (const auto& [name, value] : one.items()) {
-      const bool is_known = std::count(differing.names.begin(), differing.names.end(), name) > 0;
-      if (is_known || is_common(all, name)) continue;
-      differing.names.push_back(name);
-      differing.values.emplace_back();
-      for (const Json& other : all) differing.values.back().push_back(text_at(other, name));
+      if (!known.insert(name).second) continue;
+      std::vector<std::string> texts;
+      for (const Json& other : all) texts.push_back(text_at(other, name));
+      if (std::count(texts.begin(), texts.end(), texts.front()) == std::ssize(texts))
+        options.common[name] = value;
+      else
+        options.differing.emplace_back(name, std::move(texts));
     }
-  return differing;
-}
-
-Json common_options(const std::vector<ComparedRow>& rows) {
-  const std::vector<Json> all = options_of(rows);
-  Json common = Json::object();
-  for (const auto& [name, value] : all.front().items())
-    if (is_common(all, name)) common[name] = value;
-  return common;
+  return options;
 }
 
 }  // namespace fovea

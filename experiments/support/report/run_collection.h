@@ -67,14 +67,11 @@ std::string origin_of(const std::vector<std::filesystem::path>& runs, const std:
 /// and directories.
 std::string without_origin(std::string text);
 
-/// The options that differ between the rows: a column for each row, a line for each option. Empty if none differs.
-struct DifferingOptions {
-  std::vector<std::string> names;
-  std::vector<std::vector<std::string>> values;  ///< [option][row]
+/// The options of rows, without those that say how and where runs are made.
+struct RowOptions {
+  std::vector<std::pair<std::string, std::vector<std::string>>> differing;  ///< with a value for each row
+  Json common = Json::object();                                             ///< those that all rows share
 };
-DifferingOptions differing_options(const std::vector<ComparedRow>& rows);
-
-/// The options that all rows share, without those that say where the runs are.
-Json common_options(const std::vector<ComparedRow>& rows);
+RowOptions options_of(const std::vector<ComparedRow>& rows);
 
 }  // namespace fovea

@@ -149,7 +149,7 @@ Json line_of(const RunResult& run, const TestResult& test, const KeepsScore& kee
   Json line{{"run", run.name}, {"set", test.set}, {"scores", Json::array()}, {"columns", Json::array()}};
   std::vector<Json> columns;
   for (const TextScore& score : test.scores()) {
-    if (!keeps(run, score.name)) continue;
+    if (&score != &test.scores().front() && !keeps(run, score.name)) continue;
     const std::size_t width = score.metric.width;
     line["scores"].push_back({{"name", score.name}, {"width", width}});
     for (std::size_t i = 0; i < width; ++i) {
@@ -222,6 +222,10 @@ std::vector<RunResult> load_kept_runs(const fs::path& directory) {
       for (TestResult& test : runs[run->second].tests)
         if (test.set == line.at("set")) read_scores(test, line);
     });
+  for (const RunResult& run : runs)
+    for (const TestResult& test : run.tests)
+      require(!test.scores().empty(), "{}: has no scores of the run {} and the test set {}",
+              (directory / examples_file).string(), run.name, test.set);
   return runs;
 }
 

@@ -29,7 +29,7 @@ bool has_kept_runs(const std::filesystem::path& directory);
 /// line, for a file that save_kept_runs() did not write.
 std::vector<RunResult> load_kept_runs(const std::filesystem::path& directory);
 
-/// Whether the single examples of a score are kept.
+/// Whether the single examples of a score are kept, beside those of the first score.
 using KeepsScore = std::function<bool(const RunResult&, const std::string& score)>;
 
 /// Adds finished runs, which have names (RunResult::name) and were made for rows. A run whose name is there already
