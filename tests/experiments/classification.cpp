@@ -136,10 +136,9 @@ BOOST_AUTO_TEST_CASE(the_texts_of_a_file_are_labelled_one_by_one) {
            {"a.tsv", "label\tsentence\npos\tthe dog\n\nneg\tthe boys\n", 3, "a.tsv: labels are for column sentence\n"},
            {"a.tsv", "text\tlabel\nthe dog\tpos\nb\n", 1, "a.tsv:3: 1 column, expected 2 as in the first line", 2},
            {"a.csv", "\"the dog, the\"\nboys\n", 2, "a.csv: labels are for column 1\n"},
-           {"a.csv", "a,b,c\n", 0, "a.csv:1: 3 columns (a, b, c); expected 1 for TEXT, which --columns TEXT chooses",
-            2},
+           {"a.csv", "a,b,c\n", 0, "a.csv:1: 3 columns (a, b, c), expected 1 (TEXT); --columns TEXT chooses", 2},
            {"a.jsonl", "{\"id\": 1, \"text\": \"the dog\"}\n\n{\"text\": \"boys\"}\n", 3, "labels are for key text\n"},
-           {"a.jsonl", "{\"t\": \"the dog\"}\n", 0, "a.jsonl:1: 1 key (t); expected 1 for TEXT", 2}}) {
+           {"a.jsonl", "{\"t\": \"the dog\"}\n", 0, "a.jsonl:1: 1 key (t), expected 1 (TEXT)", 2}}) {
     const std::string file = folder.write(one.name, one.text).string();
     const Ended done = agreement({"--model", out + "/gaussian-seed-1", "--label", file});
     BOOST_TEST(done.status == one.status, done.err);

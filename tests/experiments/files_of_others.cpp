@@ -147,7 +147,7 @@ BOOST_AUTO_TEST_CASE(other_conll_files_have_the_columns_that_they_have) {
   BOOST_TEST((pairs_of(write("a.tsv", "It\tPRON\nruns\tVERB\n \n#\tSYM\n1-2\tNUM\nwon\tVERB\n\n")) == expected));
   const std::string four = write("eng.conll", "-DOCSTART- -X- O O\n\nIt PRP B-NP O\n\n2-1 CD I-NP O\nwon VBD O O\n");
   BOOST_TEST((pairs_of(four, "1,2") == Pairs{{"2-1 won", "CD VBD"}, {"It", "PRP"}}));
-  BOOST_TEST(contains(message_of([&] { pairs_of(four); }), "4 columns (It, PRP, B-NP, O); expected 2"));
+  BOOST_TEST(contains(message_of([&] { pairs_of(four); }), "4 columns (It, PRP, B-NP, O), expected 2"));
   const std::string broken = write("b.conll", "It PRON\nruns\n\nHe PRON\n");
   BOOST_TEST(contains(message_of([&] { pairs_of(broken); }), "b.conll:2: 1 column, the words before have 2"));
   // a table of words is none of sentences

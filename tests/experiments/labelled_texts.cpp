@@ -187,8 +187,8 @@ BOOST_AUTO_TEST_CASE(faulty_tables_are_refused_with_their_line) {
       {good + "alone\n", "train.tsv:4: 1 column, expected 2"},
       {good + "x\t \n", "train.tsv:4: the label is empty"},
       {good + " \t1\n", "train.tsv:4: the text is empty"},
-      {"1\tx\ty\n", "train.tsv:1: 3 columns (1, x, y); expected 2 for TEXT,LABEL"},
-      {"just text\n", "train.tsv:1: 1 column (just text); expected 2"},
+      {"1\tx\ty\n", "train.tsv:1: 3 columns (1, x, y), expected 2 (TEXT,LABEL)"},
+      {"just text\n", "train.tsv:1: 1 column (just text), expected 2"},
       {"", "train.tsv: the file is empty"},
       {"sentence\tlabel\n", "train.tsv: the file has a header (sentence, label), but no line below it"},
       {"words\tmood\n", "train.tsv: one line only (words, mood); expected examples of two labels or more"},
@@ -392,9 +392,11 @@ BOOST_AUTO_TEST_CASE(faulty_files_of_agreement_are_refused_with_their_line) {
   const Folder folder;
   for (const auto& [text, expected] : std::vector<std::pair<std::string, std::string>>{
            {"", "train.tsv: the file is empty"},
-           {sva_row("SING", "2", "1"), "train.tsv:1: 8 columns (a, SING, 2, 1, 1, is, are, the key is)"},
-           {"sentence\tlabel\n", "train.tsv:1: 2 columns (sentence, label); expected 3 for SENTENCE,VERB,NUMBER"},
-           {"the dogs\t2\tSING\n", "train.tsv: no header; expected one with sentence, verb_index and verb_pos, or "},
+           {sva_row("SING", "2", "1"),
+            "train.tsv: the columns are a, SING, 2, 1, 1, is, are, the key is; expected a header with sentence, "
+            "verb_index"},
+           {"sentence\tlabel\n", "train.tsv:1: 2 columns (sentence, label), expected 3 (SENTENCE,VERB,NUMBER)"},
+           {"the dogs\t2\tSING\n", "train.tsv: the columns are the dogs, 2, SING; expected a header with sentence, "},
            {sva_header + sva_row("SING", "2", "1") + "a\tb\n", "train.tsv:3: 2 columns, expected 8"},
            {sva_header + sva_row("sing", "2", "1"), "train.tsv:2: number 'sing', expected SING or"},
            {sva_header + sva_row("SING", "two", "1"), "train.tsv:2: verb position 'two', expected an integer"},

@@ -276,7 +276,7 @@ BOOST_AUTO_TEST_CASE(records_are_found_in_a_directory) {
   options.needs_source = true;
   BOOST_TEST(contains(refusal(options), "--columns title: 1 field, expected 2 (SOURCE,TARGET), or more"));
   options.columns = "";
-  BOOST_TEST(contains(refusal(options), "train.jsonl:1: 2 keys (text, title); expected 2 for SOURCE,TARGET"));
+  BOOST_TEST(contains(refusal(options), "train.jsonl:1: 2 keys (text, title), expected 2 (SOURCE,TARGET)"));
   options.data = folder.write("list.txt", "a\n").string();
   BOOST_TEST(contains(refusal(options), "list.txt' is one file of lines; "));
 }

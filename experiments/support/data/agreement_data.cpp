@@ -33,14 +33,17 @@ std::int64_t integer(const RecordReader& at, const std::string& text, const char
 AgreementFile read_agreement(const fs::path& path) {
   constexpr std::int64_t most_attractors = 4;
   enum { sentence, verb, label, attractors, intervening };  // the roles
+  const std::vector<std::string> names = first_fields(path, RecordFormat::tsv);
+  require(names.empty() || std::ranges::count(names, "sentence") > 0,
+          "{}: the columns are {}; expected a header with sentence, verb_index (from 1) and verb_pos, as in "
+          "agr_50_mostcommon_10K.tsv, or sentence, verb_idx (from 0) and label, as in sva_train.tsv",
+          path.string(), shown(names));
   RecordReader reader(path, RecordFormat::tsv,
                       {{"SENTENCE", {"sentence"}},
                        {"VERB", {"verb_index", "verb_idx"}},  // counted from 1, from 0
                        {"NUMBER", {"label", "verb_pos"}},
                        {"ATTRACTORS", {"n_diff_intervening", "n_attractors"}, false, true},
                        {"NOUNS", {"n_intervening"}, false, true}});
-  require(reader.has_header(),
-          "{}: no header; expected one with sentence, verb_index and verb_pos, or verb_idx and label", reader.name());
   AgreementFile file{
       .is_linzens = reader.fields()[verb] == "verb_index",
       .counts_intervening = !reader.fields()[attractors].empty() && !reader.fields()[intervening].empty()};

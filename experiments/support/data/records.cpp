@@ -343,10 +343,9 @@ void RecordReader::find_fields() {
   std::vector<std::string>& chosen = fields_.names;
   if (chosen.empty() && (is_json || is_conllu || may_be_header)) chosen = names_of_roles(names);
   if (chosen.empty()) {
-    require_here(!is_json && width_ == required(),
-                 "{} ({}); expected {} for {}, which --columns {} chooses by {}name, or names like {}",
-                 counted(names.size(), is_json ? "key" : "column"), shown(names), required(), what(), what(),
-                 is_json ? "" : "number from 1 or by ", listed(roles_[0].names));
+    require_here(!is_json && width_ == required(), "{} ({}), expected {} ({}){}; --columns {} chooses them{}",
+                 counted(names.size(), is_json ? "key" : "column"), shown(names), required(), what(),
+                 is_json ? " with names that are known" : "", what(), is_json ? "" : " by number from 1 or by name");
     for (std::size_t k = 1; k <= width_; ++k) chosen.push_back(std::to_string(k));
   }
   has_header_ = may_be_header && (fields_.header == Header::yes || !std::ranges::all_of(chosen, is_whole_number));
