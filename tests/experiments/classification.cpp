@@ -145,6 +145,17 @@ BOOST_AUTO_TEST_CASE(the_texts_of_a_file_are_labelled_one_by_one) {
     BOOST_TEST(std::count(done.out.begin(), done.out.end(), '\n') == one.labels, one.text);
     BOOST_TEST((one.err.empty() ? done.err.empty() : contains(done.err, one.err)), done.err);
   }
+  // options of earlier versions are no obstacle where they changed nothing
+  const std::filesystem::path file = folder / "out/gaussian-seed-1/config.json";
+  for (const auto& [codes, status] : {std::pair("", 0), std::pair("learnt.txt", 2)}) {
+    Json configuration = load_json(file);
+    configuration["format"] = "auto";
+    configuration["codes"] = codes;
+    save_json(file, configuration);
+    const Ended done =
+        agreement({"--model", out + "/gaussian-seed-1", "--label", folder.write("new.txt", "the dog\n").string()});
+    BOOST_TEST(done.status == status, done.err);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(test_texts_that_are_also_training_texts_are_counted) {

@@ -1,6 +1,7 @@
 #include "experiments/support/program/cli.h"
 
 #include <algorithm>
+#include <map>
 #include <stdexcept>
 
 #include <fmt/core.h>
@@ -536,6 +537,13 @@ Json Cli::configuration() const {
   return values;
 }
 
+namespace {
+
+/// Options that runs of earlier versions have in their config.json, with the values that change nothing.
+const std::map<std::string, std::string> retired_options{{"codes", ""}, {"target-codes", ""}, {"format", "auto"}};
+
+}  // namespace
+
 void Cli::configure(const Json& values, const std::string& origin) {
   require(values.is_object(), "{}: expected an object with the options' values, found {}", origin, values.type_name());
   for (const auto& [key, value] : values.items()) {
@@ -545,6 +553,8 @@ void Cli::configure(const Json& values, const std::string& origin) {
       continue;
     }
     Entry* entry = self_->find(key);
+    if (const auto retired = retired_options.find(key); !entry && retired != retired_options.end())
+      if (value == retired->second) continue;
     require(entry && !entry->configures, "{}: there is no option '{}'{}", origin, key, did_you_mean(key, names()));
     entry->assign(origin + ": " + key, [&entry = entry, &value = value] { entry->set_json(value); });
     entry->origin = origin;
