@@ -58,6 +58,9 @@ struct MethodCard {
   const char* reference;  ///< paper and equations
   const char* formula;  ///< the equation in plain text, one or more lines; parameters have the names that they have in
                         ///< a checkpoint
+  /// The optional inputs of a call that the method reads, "step_input, previous_focus", and the option with which it
+  /// does, "pointers=given"; "": always.
+  const char *reads = "", *reads_with = "";
 };
 
 using MethodMaker = std::function<std::unique_ptr<LocalnessMethod>(const MethodShape&)>;
@@ -123,6 +126,15 @@ struct OptionDescription {
 };
 std::vector<OptionDescription> describe_options(const MethodEntry& entry);
 std::vector<OptionDescription> describe_options(const Combination& entry);
+
+/// An optional input that a specification reads: left_pointer, with "pointers=given". `always`: the specification has
+/// this option, or the method needs none.
+struct ReadInput {
+  std::string name, with;
+  bool always;
+};
+/// The optional inputs that the methods of a specification declare in their cards, each once.
+std::vector<ReadInput> inputs_of(const std::string& specification);
 
 /// Returns a function that constructs attentions of this specification. Throws Error if the specification has a
 /// mistake; the message has the column and what would be right there. The returned function throws Error if the

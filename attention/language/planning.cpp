@@ -1,7 +1,9 @@
 // Constructs attentions from the text of a specification. All names and options of the text are checked first, so that
 // a mistake is found before any model is constructed.
+#include <algorithm>
 #include <charconv>
 #include <map>
+#include <sstream>
 
 #include "attention/language/option_reader.h"
 #include "attention/layers/mechanism.h"
@@ -258,6 +260,25 @@ AttentionFactory attention_factory(const std::string& specification) {
   std::vector<MethodText> sum = parse_specification(specification);
   if (sum.size() == 1 && find_combination(sum[0].name)) return plan_combination(specification, sum[0]).make;
   return plan_projected(specification, sum);
+}
+
+std::vector<ReadInput> inputs_of(const std::string& specification) {
+  std::vector<ReadInput> inputs;
+  const std::vector<MethodText> sum = parse_specification(specification);
+  for (const MethodText* method : all_methods(sum)) {
+    const MethodEntry* entry = find_method(method->name);
+    if (!entry) continue;
+    const std::string with = entry->card.reads_with;
+    const bool always = with.empty() || std::any_of(method->options.begin(), method->options.end(),
+                                                    [&](const auto& option) { return option.written() == with; });
+    std::istringstream names(entry->card.reads);
+    for (std::string name; std::getline(names >> std::ws, name, ',');) {
+      auto known = std::find_if(inputs.begin(), inputs.end(), [&](const auto& input) { return input.name == name; });
+      if (known == inputs.end()) known = inputs.insert(known, {name, with, false});
+      known->always = known->always || always;
+    }
+  }
+  return inputs;
 }
 
 }  // namespace fovea

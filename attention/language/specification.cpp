@@ -9,6 +9,18 @@
 
 namespace fovea {
 
+std::vector<const MethodText*> all_methods(const std::vector<MethodText>& sum) {
+  std::vector<const MethodText*> all;
+  for (const MethodText& method : sum) {
+    all.push_back(&method);
+    for (const Share& share : method.shares) {
+      const std::vector<const MethodText*> inner = all_methods(share.sum);
+      all.insert(all.end(), inner.begin(), inner.end());
+    }
+  }
+  return all;
+}
+
 void fail_at(const std::string& text, std::size_t column, const std::string& what, const std::string& advice) {
   fail("{}: {} (column {}){}", in_quotes_around(text, column), what, column, advice);
 }

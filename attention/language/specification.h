@@ -32,6 +32,10 @@ struct Share {
 /// The methods of a sum. Throws Error naming the text, the column and what was expected there.
 std::vector<MethodText> parse_specification(const std::string& text);
 
+/// All methods and combinations of a sum, also those inside heads(...) and combinations, in the order of the text. They
+/// point into `sum`.
+std::vector<const MethodText*> all_methods(const std::vector<MethodText>& sum);
+
 /// The error of a specification: "'gausian': no method 'gausian' (column 1); did you mean 'gaussian'?"
 [[noreturn]] void fail_at(const std::string& text, std::size_t column, const std::string& what,
                           const std::string& advice);

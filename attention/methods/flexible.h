@@ -44,7 +44,8 @@ class FlexibleAttention : public LocalnessMethod {
       "Shu & Nakayama 2017, eq. 5-9",
       "z_ts = s_ts - g_t (s - p_(t-1))^2 / (2 sigma^2), p_t = sum_s a_ts s\n"
       "g_t = sigmoid(gate_vector . tanh([q_t; i_t] gate_projection) + gate_bias), i_t: step_input\n"
-      "in evaluation only keys whose penalty is below threshold are seen"};
+      "in evaluation only keys whose penalty is below threshold are seen",
+      "step_input, previous_focus"};
   static void visit(OptionVisitor& visitor, Options& options);
 
   FlexibleAttention(const MethodShape& shape, const Options& options);

@@ -29,7 +29,7 @@ class MaskAttention : public LocalnessMethod {
   };
 
   static constexpr MethodCard card = {"man", "a soft mask given by the caller", "Fan et al. 2021, eq. 4-5",
-                                      "z_ij = q_i . k_j / sqrt(D) + log M_ij; keys with M_ij = 0 are hidden"};
+                                      "z_ij = q_i . k_j / sqrt(D) + log M_ij; keys with M_ij = 0 are hidden", "mask"};
   static void visit(OptionVisitor& visitor, Options& options);
 
   MaskAttention(const MethodShape&, const Options& options) : options_(options) {}

@@ -44,7 +44,8 @@ class Relative2d : public LocalnessMethod {
       "relative_2d", "learned vectors of the relative row and column, added to keys", "Bello et al. 2019, section 3",
       "z_ij = q_i . (k_j + rows_r + columns_c) / sqrt(D), r = min(max(row(j) - row(i), -clip), clip) + clip, c "
       "likewise\n"
-      "row and column of each token are the input grid; without it all tokens are in one row"};
+      "row and column of each token are the input grid; without it all tokens are in one row",
+      "grid"};
   static void visit(OptionVisitor& visitor, Options& options) {
     visitor.integer("clip", options.clip, 1, 65536, "largest distance with a vector of its own, in rows or columns");
   }

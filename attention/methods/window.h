@@ -47,14 +47,18 @@ class DifferentiableWindow : public LocalnessMethod {
   };
 
   static constexpr MethodCard card = {
-      "window", "differentiable window between two soft pointers", "Nguyen et al. 2020, eq. 7-17",
+      "window",
+      "differentiable window between two soft pointers",
+      "Nguyen et al. 2020, eq. 7-17",
       "left_i = softmax_j(q^L_i . k^L_j / sqrt(D)), q^L = x_q left_query, k^L = x_k left_key; right likewise\n"
       "F_j: sum over the keys up to the end of j's segment; S_j: sum over the keys from its start on\n"
       "m_j = FL_j SR_j + FR_j SL_j; exact: minus the product of both pointers' sums over the segment; prob_or: x + y - "
       "x y\n"
       "discrete: m_j = 1 from the segment of left's maximum to that of right's, else 0; no gradient to the pointers\n"
       "pointers=given: left and right are inputs: distributions over the keys, or positions, where all the mass is\n"
-      "multiplicative: w = softmax(s) m; additive: z = s + (x_q local_query) . (x_k local_key) / sqrt(D) m"};
+      "multiplicative: w = softmax(s) m; additive: z = s + (x_q local_query) . (x_k local_key) / sqrt(D) m",
+      "left_pointer, right_pointer",
+      "pointers=given"};
   static void visit(OptionVisitor& visitor, Options& options);
 
   DifferentiableWindow(const MethodShape& shape, const Options& options);

@@ -6,6 +6,7 @@
 #include "attention/registry.h"
 #include "experiments/support/attend/attention_case.h"
 #include "experiments/support/attend/attention_catalogue.h"
+#include "experiments/support/report/attention_view.h"
 #include "tensor/cpu/threads.h"
 #include "tensor/format/npy.h"
 
@@ -28,10 +29,6 @@ Table summary(const CaseTensors& tensors) {
                Cell::number(sum / static_cast<double>(values.size()), 4), Cell::number(largest, 4)});
   }
   return table;
-}
-
-const char* place_name(Place place) {
-  return place == Place::encoder ? "encoder" : place == Place::decoder ? "decoder" : "cross";
 }
 
 /// Reads all files of --in: .safetensors files, and .npy files of one tensor each, which is called like its file.
@@ -102,7 +99,7 @@ void attend_program(Cli& cli) {
   if (out.empty()) return fmt::print("{}", summary(result.tensors).text());
   write_safetensors(
       out, result.tensors,
-      {{"method", options.method}, {"place", place_name(result.place)}, {"heads", std::to_string(options.heads)}});
+      {{"method", options.method}, {"place", name_of(result.place)}, {"heads", std::to_string(options.heads)}});
 }
 
 }  // namespace fovea

@@ -6,7 +6,6 @@
 #include "attention/engine/attend.h"
 #include "attention/language/specification.h"
 #include "attention/registry.h"
-#include "experiments/support/attend/attention_catalogue.h"
 #include "experiments/support/attend/engine_flags.h"
 #include "tensor/gemm.h"
 #include "tensor/support/suggestion.h"
@@ -39,6 +38,8 @@ void AttentionCase::add_to(Cli& cli) {
 
 namespace {
 
+bool is_whole(const Tensor& x) { return x.dtype() == DType::i32 || x.dtype() == DType::i64; }
+
 /// Reads the tensors of the file --in in the chosen precision. Error messages have the names of the file and the
 /// tensor.
 class GivenTensors {
@@ -46,30 +47,30 @@ class GivenTensors {
   GivenTensors(const Safetensors& file, const AttentionCase& options) : file_(file), options_(options) {}
 
   bool has(const std::string& name) const { return file_.find(name) != nullptr; }
-  bool has_numbers(const std::string& name) const { return has(name) && is_float(file_.at(name).dtype()); }
 
   [[noreturn]] void refuse(const std::string& name, const std::string& expected) const {
     fail("{}: '{}' is {}; expected {}", file_.source, name, file_.at(name), expected);
   }
-
-  /// The tensor `name` in the chosen precision and on the chosen device; undefined if the file does not have it. Throws
-  /// Error if it is not of a floating-point type.
-  Tensor numbers(const std::string& name) const {
+  /// The tensor `name` as it is in the file; undefined if the file does not have it. Throws Error unless it fits.
+  template <class Fits>
+  Tensor fitting(const std::string& name, const std::string& expected, const Fits& fits) const {
     if (!has(name)) return {};
-    if (!has_numbers(name)) refuse(name, "f32, f64 or bf16");
-    return in_precision(file_.at(name));
+    if (!fits(file_.at(name))) refuse(name, expected);
+    return file_.at(name);
   }
-  /// The same. Throws Error unless the tensor has this rank.
-  Tensor numbers(const std::string& name, int rank, const char* expected) const {
-    if (has(name) && file_.at(name).rank() != rank) refuse(name, expected);
-    return numbers(name);
+  /// The tensor `name` of floating-point numbers, in the chosen precision and on the chosen device. Throws Error for
+  /// other types, and unless it has this rank, if one is given.
+  Tensor numbers(const std::string& name, int rank = 0, const char* expected = "") const {
+    fitting(name, expected, [&](const Tensor& x) { return rank == 0 || x.rank() == rank; });
+    const Tensor x = fitting(name, "f32, f64 or bf16", [](const Tensor& own) { return is_float(own.dtype()); });
+    return x.defined() ? in_precision(x) : x;
   }
   /// The `count` numbers of the tensor `name`, which must be of an integer type.
   std::vector<std::int64_t> integers(const std::string& name, std::int64_t count) const {
-    const Tensor& x = file_.at(name);
-    bool whole = x.dtype() == DType::i32 || x.dtype() == DType::i64 || x.dtype() == DType::u8;
-    if (!whole || x.rank() > 1 || x.elements() != count) refuse(name, fmt::format("i32 or i64 [{}]", count));
-    return x.to_vector<std::int64_t>();
+    auto fits = [&](const Tensor& x) {
+      return (is_whole(x) || x.dtype() == DType::u8) && x.rank() <= 1 && x.elements() == count;
+    };
+    return fitting(name, fmt::format("i32 or i64 [{}]", count), fits).to_vector<std::int64_t>();
   }
 
   Tensor random(const Shape& shape, Generator& generator) const {
@@ -77,15 +78,10 @@ class GivenTensors {
     fill_normal(x, generator);
     return in_precision(x);
   }
-  Tensor in_precision(const Tensor& x) const {
-    switch (options_.precision) {
-      case AttentionCase::Precision::f64:
-        return x.to(DType::f64).to(options_.compute_device());
-      case AttentionCase::Precision::bf16:
-        return x.to(DType::bf16).to(DType::f32).to(options_.compute_device());
-      default:
-        return x.to(DType::f32).to(options_.compute_device());
-    }
+  Tensor in_precision(Tensor x) const {
+    if (options_.precision == AttentionCase::Precision::bf16) x = x.to(DType::bf16);
+    x = x.to(options_.precision == AttentionCase::Precision::f64 ? DType::f64 : DType::f32);
+    return x.to(options_.compute_device());
   }
 
   const std::string& source() const { return file_.source; }
@@ -108,22 +104,22 @@ struct Inputs {
     leaves.emplace_back(name, Variable(value, differentiable));
     return leaves.back().second;
   }
+  Tensor count(const std::string& name, const Tensor& value) {
+    if (value.defined()) counts.emplace_back(name, value);
+    return value;
+  }
 };
-
-bool are_equal(const Tensor& a, const Tensor& b) {
-  return a.shape() == b.shape() && a.to_vector<double>() == b.to_vector<double>();
-}
 
 /// Throws Error for a place that contradicts --causal. As in nn/, a decoder's self-attention is causal, and other
 /// attention is not.
 void require_place_fits(const AttentionCase& options) {
-  if (!options.place) return;
-  require(*options.place != Place::decoder || options.causal,
-          "--place decoder: a decoder's self-attention is causal; add --causal, or give --place encoder");
-  require(*options.place != Place::encoder || !options.causal,
-          "--place encoder: an encoder's self-attention is not causal; leave out --causal, or give --place decoder");
-  require(*options.place != Place::cross || !options.causal,
-          "--place cross: cross-attention is not causal; leave out --causal, or give --place decoder");
+  if (!options.place || (*options.place == Place::decoder) == options.causal) return;
+  fail("{}", *options.place == Place::decoder
+                 ? "--place decoder: a decoder's self-attention is causal; add --causal, or give --place encoder"
+             : *options.place == Place::encoder
+                 ? "--place encoder: an encoder's self-attention is not causal; leave out --causal, or give --place "
+                   "decoder"
+                 : "--place cross: cross-attention is not causal; leave out --causal, or give --place decoder");
 }
 
 /// Adds query, key and value, given or random. Without a key this is self-attention.
@@ -131,118 +127,97 @@ void add_states(Inputs& in, const AttentionCase& options, const GivenTensors& gi
   const std::vector<int>& shape = options.shape;
   require(shape.size() == 4 && std::all_of(shape.begin(), shape.end(), [](int size) { return size > 0; }),
           "--shape: expected four sizes B,m,n,d, each at least 1");
-  bool random = !given.has("query"), cross = options.place == Place::cross;
+  const bool random = !given.has("query"), cross = options.place == Place::cross;
   require(!random || (!given.has("key") && !given.has("value")), "{}: there is a 'key' or 'value', but no 'query'",
           given.source());
   Tensor query = given.numbers("query", 3, "[B, m, d_q]");
   if (random) with_flag("--shape", [&] { query = given.random({shape[0], shape[1], shape[3]}, generator); });
   Tensor key = given.numbers("key", 3, "[B, n, d_k]"), value = given.numbers("value", 3, "[B, n, d_v]");
-  if (random && !key.defined() && (cross || shape[1] != shape[2]))
+  if (random && (cross || shape[1] != shape[2]))
     with_flag("--shape", [&] { key = given.random({shape[0], shape[2], shape[3]}, generator); });
   if (query.size(1) == 0) given.refuse("query", "[B, m, d_q] with m at least 1");
-  if (query.size(2) == 0) given.refuse("query", "[B, m, d_q] with d_q at least 1");
-  if (key.defined() && key.size(2) == 0) given.refuse("key", "[B, n, d_k] with d_k at least 1");
-  if (value.defined() && value.size(2) == 0) given.refuse("value", "[B, n, d_v] with d_v at least 1");
+  for (auto [name, states, expected] : {std::tuple("query", &query, "[B, m, d_q] with d_q at least 1"),
+                                        std::tuple("key", &key, "[B, n, d_k] with d_k at least 1"),
+                                        std::tuple("value", &value, "[B, n, d_v] with d_v at least 1")})
+    if (states->defined() && states->size(2) == 0) given.refuse(name, expected);
   in.input.query = in.add("query", query);
   in.input.key = key.defined() ? in.add("key", key) : in.input.query;
   in.input.value = value.defined() ? in.add("value", value) : in.input.key;
 
-  std::int64_t B = query.size(0), n = in.input.key.size(1);
+  const std::int64_t B = query.size(0), n = in.input.key.size(1);
   if (key.defined() && key.size(0) != B)
     given.refuse("key", fmt::format("[{}, n, d_k], because 'query' is {}", B, query.shape()));
   if (value.defined() && (value.size(0) != B || value.size(1) != n))
     given.refuse("value", fmt::format("[{}, {}, d_v], because the keys are {}", B, n, in.input.key.shape()));
-  bool self = !key.defined() || are_equal(query, key);
-  in.place = options.causal ? Place::decoder : self ? Place::encoder : Place::cross;
-  if (options.place) in.place = *options.place;
+  const bool self =
+      !key.defined() || (query.shape() == key.shape() && query.to_vector<double>() == key.to_vector<double>());
+  in.place = options.place ? *options.place : options.causal ? Place::decoder : self ? Place::encoder : Place::cross;
 }
 
 /// Adds lengths and query_offset.
 void add_counts(Inputs& in, const AttentionCase& options, const GivenTensors& given) {
-  std::int64_t B = in.input.query.size(0), m = in.input.query.size(1), n = in.input.key.size(1);
+  const std::int64_t B = in.input.query.size(0), m = in.input.query.size(1), n = in.input.key.size(1);
   if (given.has("lengths")) {
-    std::vector<std::int64_t> lengths = given.integers("lengths", B);
+    const std::vector<std::int64_t> lengths = given.integers("lengths", B);
     for (std::int64_t length : lengths)
       require(0 <= length && length <= n, "{}: 'lengths' has {}; a length must be in 0 ... {}", given.source(), length,
               n);
-    in.input.key_lengths = Tensor::from(lengths, {B}).to(DType::i32);
-    in.counts.emplace_back("lengths", in.input.key_lengths);
+    in.input.key_lengths = in.count("lengths", Tensor::from(lengths, {B}).to(DType::i32));
   }
   in.input.causal = options.causal;
   if (options.causal) in.input.query_offset = std::max<std::int64_t>(n - m, 0);
   require(!given.has("query_offset") || !given.has("step"), "{}: 'step' and 'query_offset' mean the same; give one",
           given.source());
-  for (const char* name : {"query_offset", "step"}) {
-    if (!given.has(name)) continue;
-    std::int64_t offset = given.integers(name, 1)[0];
-    require(0 <= offset && offset <= std::int64_t{1} << 31, "{}: '{}' is {}; a position must be in 0 ... {}",
-            given.source(), name, offset, std::int64_t{1} << 31);
+  const std::string name = given.has("step") ? "step" : "query_offset";
+  if (given.has(name)) {
+    constexpr std::int64_t most = std::int64_t{1} << 31;
+    const std::int64_t offset = given.integers(name, 1)[0];
+    require(0 <= offset && offset <= most, "{}: '{}' is {}; a position must be in 0 ... {}", given.source(), name,
+            offset, most);
     in.input.query_offset = offset;
   }
-  if (std::int64_t offset = in.input.query_offset; offset != 0 || given.has("query_offset") || given.has("step"))
-    in.counts.emplace_back(given.has("step") ? "step" : "query_offset",
-                           Tensor::from(std::vector<std::int64_t>{offset}, {1}));
-}
-
-bool is_whole(const Tensor& x) { return x.dtype() == DType::i32 || x.dtype() == DType::i64; }
-
-void add_documents(Inputs& in, const GivenTensors& given) {
-  if (!given.has("documents")) return;
-  const std::int64_t B = in.input.key.size(0), n = in.input.key.size(1);
-  const Tensor& documents = given.file().at("documents");
-  if (!is_whole(documents) || documents.shape() != Shape{B, n})
-    given.refuse("documents", fmt::format("i32 or i64 [{}, {}], the number of each token's document", B, n));
-  require(in.place != Place::cross && in.input.query.size(1) == n && in.input.query_offset == 0,
-          "{}: 'documents' needs self-attention over whole rows: as many queries as keys, without query_offset",
-          given.source());
-  in.input.documents = documents;
-  in.counts.emplace_back("documents", documents);
-}
-
-/// Adds left_pointer and right_pointer. Distributions are differentiable inputs, positions are not.
-void add_pointers(Inputs& in, const AttentionCase& options, const GivenTensors& given) {
-  for (auto [name, pointer] :
-       {std::pair("left_pointer", &in.input.left_pointer), std::pair("right_pointer", &in.input.right_pointer)}) {
-    if (!given.has(name)) continue;
-    const Tensor& x = given.file().at(name);
-    if (is_whole(x) && x.rank() == 3)
-      *pointer = in.add(name, x.to(options.compute_device()), false);
-    else if (given.has_numbers(name) && x.rank() == 4)
-      *pointer = in.add(name, given.numbers(name));
-    else
-      given.refuse(name,
-                   "positions, i32 or i64 [B or 1, H or 1, m or 1], or distributions, f32, f64 or bf16 [B or 1, H or "
-                   "1, m or 1, n]");
-  }
-}
-
-void add_grid(Inputs& in, const GivenTensors& given) {
-  if (!given.has("grid")) return;
-  const Tensor& grid = given.file().at("grid");
-  if (!is_whole(grid) || (grid.rank() != 2 && grid.rank() != 3) || grid.size(-1) != 2)
-    given.refuse("grid", "i32 or i64 [n, 2] or [B or 1, n, 2], the row and column of each token");
-  in.input.grid = grid;
-  in.counts.emplace_back("grid", grid);
+  if (in.input.query_offset != 0 || given.has(name))
+    in.count(name, Tensor::from(std::vector<std::int64_t>{in.input.query_offset}, {1}));
 }
 
 Inputs read_inputs(const AttentionCase& options, const GivenTensors& given, Generator& generator) {
   Inputs in;
   add_states(in, options, given, generator);
   add_counts(in, options, given);
-  if (given.has_numbers("mask"))
-    in.input.mask = in.add("mask", given.numbers("mask"));
-  else if (given.has("mask"))
-    in.input.mask = in.add("mask", given.file().at("mask").to(options.compute_device()), false);
-  if (given.has("allowed")) {
-    const Tensor& allowed = given.file().at("allowed");
-    if (allowed.dtype() != DType::boolean && allowed.dtype() != DType::u8)
-      given.refuse("allowed", "bool or u8 [B or 1, H or 1, m or 1, n]");
-    in.input.allowed = allowed;
-    in.counts.emplace_back("allowed", allowed);
-  }
-  add_documents(in, given);
-  add_pointers(in, options, given);
-  add_grid(in, given);
+  auto anything = [](const Tensor&) { return true; };
+  auto add = [&](const std::string& name, const std::string& expected, auto&& fits) -> Variable {
+    const Tensor x = given.fitting(name, expected, fits);
+    if (!x.defined()) return {};
+    return is_float(x.dtype()) ? in.add(name, given.in_precision(x))
+                               : in.add(name, x.to(options.compute_device()), false);
+  };
+  in.input.mask = add("mask", "", anything);
+  in.input.allowed =
+      in.count("allowed", given.fitting("allowed", "bool or u8 [B or 1, H or 1, m or 1, n]",
+                                        [](auto& x) { return x.dtype() == DType::boolean || x.dtype() == DType::u8; }));
+  const std::int64_t B = in.input.key.size(0), n = in.input.key.size(1);
+  in.input.documents =
+      in.count("documents",
+               given.fitting("documents", fmt::format("i32 or i64 [{}, {}], the number of each token's document", B, n),
+                             [&](auto& x) {
+                               return is_whole(x) && x.shape() == Shape{B, n};
+                             }));
+  require(!in.input.documents.defined() ||
+              (in.place != Place::cross && in.input.query.size(1) == n && in.input.query_offset == 0),
+          "{}: 'documents' needs self-attention over whole rows: as many queries as keys, without query_offset",
+          given.source());
+  // Distributions are differentiable inputs, positions are not.
+  for (auto [name, pointer] :
+       {std::pair("left_pointer", &in.input.left_pointer), std::pair("right_pointer", &in.input.right_pointer)})
+    *pointer =
+        add(name,
+            "positions, i32 or i64 [B or 1, H or 1, m or 1], or distributions, f32, f64 or bf16 [B or 1, H or 1, "
+            "m or 1, n]",
+            [](auto& x) { return (is_whole(x) && x.rank() == 3) || (is_float(x.dtype()) && x.rank() == 4); });
+  in.input.grid = in.count(
+      "grid",
+      given.fitting("grid", "i32 or i64 [n, 2] or [B or 1, n, 2], the row and column of each token",
+                    [](auto& x) { return is_whole(x) && (x.rank() == 2 || x.rank() == 3) && x.size(-1) == 2; }));
   in.input.step_input = in.add("step_input", given.numbers("step_input", 3, "[B, m, d_e]"));
   in.input.previous_focus = in.add("previous_focus", given.numbers("previous_focus"));
   return in;
@@ -278,14 +253,13 @@ std::unique_ptr<Attention> make_attention(const AttentionCase& options, const Gi
 }
 
 /// Names of the given inputs that only some methods read and that this attention does not read.
-std::vector<std::string> unread_inputs(const AttentionCase& options, const GivenTensors& given, const Inputs& in) {
+std::vector<std::string> unread_inputs(const AttentionCase& options, const GivenTensors& given) {
   std::vector<std::string> unread;
+  const std::vector<ReadInput> read = inputs_of(options.method);
   for (const char* name : {"mask", "left_pointer", "right_pointer", "grid", "step_input", "previous_focus"})
-    if (given.has(name)) unread.emplace_back(name);
-  if (unread.empty()) return unread;
-  std::vector<std::string> read =
-      inputs_read(options.method, {.model_dim = in.input.query.size(2), .heads = options.heads});
-  std::erase_if(unread, [&](const std::string& name) { return std::count(read.begin(), read.end(), name) > 0; });
+    if (given.has(name) && std::none_of(read.begin(), read.end(),
+                                        [&](const ReadInput& input) { return input.name == name && input.always; }))
+      unread.emplace_back(name);
   return unread;
 }
 
@@ -309,28 +283,16 @@ class Settings {
 /// random. Results of an earlier run are accepted, because the file may be one that attend wrote; they are computed
 /// anew.
 void refuse_unknown(const GivenTensors& given, const Attention& attention, const std::string& method,
-                    const CaseTensors& results) {
+                    const std::vector<std::string>& results) {
   std::vector<std::string> known{"query",         "key",       "value",      "lengths",        "query_offset",
                                  "step",          "documents", "allowed",    "mask",           "left_pointer",
                                  "right_pointer", "grid",      "step_input", "previous_focus", "cotangent"};
   for (const NamedParameter& parameter : attention.parameters()) known.push_back(parameter.name);
-  for (const auto& [name, tensor] : given.file().tensors) {
-    auto is_it = [&, &name = name](const auto& result) { return result.first == name; };
-    if (std::count(known.begin(), known.end(), name) || name == "weights" || name.starts_with("grad.") ||
-        std::any_of(results.begin(), results.end(), is_it))
-      continue;
-    fail("{}: {} has no input or parameter '{}'{}; it has {}", given.source(), method, name, did_you_mean(name, known),
-         listed(known));
-  }
-}
-
-/// The cotangent of the file; undefined if it has none. Throws Error for a wrong shape, even if no gradients are
-/// computed.
-Tensor given_cotangent(const GivenTensors& given, const Variable& output) {
-  Tensor cotangent = given.numbers("cotangent");
-  if (cotangent.defined() && cotangent.shape() != output.shape())
-    given.refuse("cotangent", output.shape().str() + ", the shape of the output");
-  return cotangent;
+  for (const auto& [name, tensor] : given.file().tensors)
+    if (!std::count(known.begin(), known.end(), name) && name != "weights" && !name.starts_with("grad.") &&
+        !std::count(results.begin(), results.end(), name))
+      fail("{}: {} has no input or parameter '{}'{}; it has {}", given.source(), method, name,
+           did_you_mean(name, known), listed(known));
 }
 
 void add_gradients(CaseTensors& tensors, const Inputs& in, const Variable& output, const Tensor& cotangent) {
@@ -342,7 +304,7 @@ void add_gradients(CaseTensors& tensors, const Inputs& in, const Variable& outpu
     differentiable.push_back(variable);
     names.push_back("grad." + name);
   }
-  Gradients gradients = grad(output, differentiable, cotangent);
+  const Gradients gradients = grad(output, differentiable, cotangent);
   for (std::size_t k = 0; k < names.size(); ++k) tensors.emplace_back(names[k], gradients[k].value());
 }
 
@@ -375,7 +337,7 @@ AttentionResult attend_case(const AttentionCase& options, const Safetensors& fil
     output.value().to(Device::cpu);  // waits for a GPU, which reports the errors of masks and lengths late
   });
 
-  AttentionResult result{{}, unread_inputs(options, given, in), in.place};
+  AttentionResult result{{}, unread_inputs(options, given), in.place};
   auto is_unread = [&](const auto& input) {
     return std::count(result.unread.begin(), result.unread.end(), input.first) > 0;
   };
@@ -391,12 +353,12 @@ AttentionResult attend_case(const AttentionCase& options, const Safetensors& fil
     taken.push_back(free_name(name, taken));
     result.tensors.emplace_back(taken.back(), value.value());
   }
-  refuse_unknown(given, *attention, options.method, result.tensors);
-  auto is_result = [&](const std::string& name) {
-    return std::any_of(result.tensors.begin(), result.tensors.end(), [&](const auto& x) { return x.first == name; });
-  };
-  std::erase_if(result.unread, is_result);  // a result of an earlier run, not an input
-  Tensor cotangent = given_cotangent(given, output);
+  refuse_unknown(given, *attention, options.method, taken);
+  // a result of an earlier run, not an input
+  std::erase_if(result.unread, [&](const std::string& name) { return std::count(taken.begin(), taken.end(), name); });
+  Tensor cotangent = given.numbers("cotangent");  // checked even if no gradients are computed
+  if (cotangent.defined() && cotangent.shape() != output.shape())
+    given.refuse("cotangent", output.shape().str() + ", the shape of the output");
   if (options.gradients)
     add_gradients(result.tensors, in, output,
                   cotangent.defined() ? cotangent : given.random(output.shape(), generator));
