@@ -2,8 +2,6 @@
 #include <functional>
 #include <memory>
 
-#include <omp.h>
-
 #include "attention/engine/blockwise.h"
 #include "attention/engine/fused.h"
 #include "attention/layers/multi_head.h"
@@ -11,8 +9,7 @@
 #include "experiments/benchmark.h"
 #include "experiments/support/attend/engine_flags.h"
 #include "experiments/support/program/device_flag.h"
-#include "experiments/support/program/json_file.h"
-#include "experiments/support/report/table.h"
+#include "experiments/support/text/words.h"
 #include "tensor/cpu/parallel.h"
 #include "tensor/gemm.h"
 #include "tensor/kernels.h"
@@ -25,12 +22,12 @@ namespace {
 struct AttentionOptions {
   std::string method = "global";
   std::int64_t batch = 1, heads = 8, queries = 1024, keys = 0, head_dim = 64;
-  bool causal = false, backward = false, table = false, small = false, json = false;
-  std::string pass = "forward", engine = "fused", precision = "f32", device_name = "cpu";
+  bool causal = false, backward = false, table = false;
+  std::string pass = "forward", engine = "fused", precision = "f32";
   double dropout = 0;
-  int rounds = 5, threads = 0;
+  BenchmarkFlags run;
 
-  Device device() const { return device_of(device_name); }
+  Device device() const { return device_of(run.device_name); }
 };
 
 /// The plan of a method on random states, ready to be run again and again.
@@ -129,32 +126,15 @@ double flops_of(const AttentionOptions& o) {
   return 2 * products * static_cast<double>(o.batch * o.heads * o.head_dim) * pairs;
 }
 
-/// Times of cases that took turns, so that other work on the machine slowed all of them alike.
-struct Turns {
-  std::vector<std::vector<double>> seconds;  ///< [cases, turns]
-
-  double middle(std::size_t of) const { return median(seconds[of]); }
-  /// Returns how many times as fast case `of` is as case `other`: the median over the turns.
-  double speed_against(std::size_t of, std::size_t other) const {
-    std::vector<double> ratios;
-    for (std::size_t turn = 0; turn < seconds[of].size(); ++turn)
-      ratios.push_back(seconds[other][turn] / seconds[of][turn]);
-    return median(ratios);
-  }
-};
-
+/// Times the cases in turns; a turn repeats its case for 50 ms.
 Turns alternate(const std::vector<Case*>& cases, const AttentionOptions& options) {
-  Turns turns;
-  turns.seconds.resize(cases.size());
   for (Case* which : cases) which->run();
-  for (int round = 0; round < options.rounds; ++round)
-    for (std::size_t k = 0; k < cases.size(); ++k) {
-      int repeats = 0;
-      double total = 0;
-      while (total < 0.05) total += kernels(options.device()).time([&] { cases[k]->run(); }), ++repeats;
-      turns.seconds[k].push_back(total / repeats);
-    }
-  return turns;
+  return Turns(cases.size(), options.run.rounds, [&](std::size_t k) {
+    int repeats = 0;
+    double total = 0;
+    while (total < 0.05) total += kernels(options.device()).time([&] { cases[k]->run(); }), ++repeats;
+    return total / repeats;
+  });
 }
 
 /// Times a method in turns with plain attention; with --engine both also with the composed form, and with --precision
@@ -193,7 +173,8 @@ void attention_flags(Cli& cli, AttentionOptions& options) {
   cli.describe(
       "Times one attention, forward or backward, without the projections before and after it. GFLOP/s count the matrix "
       "products of plain attention, for every method.");
-  cli.option("--method", options.method, "attention method, such as \"gaussian(window=query)\"");
+  cli.option("--method", options.method,
+             "attention method, such as \"gaussian(window=query)\"; several are separated by ';'");
   cli.option("--batch", options.batch, "number of sentences").range(1, 65536);
   cli.option("--heads", options.heads, "number of heads").range(1, 1024);
   cli.option("--queries", options.queries, "queries per sentence").range(1, 1e7);
@@ -212,15 +193,8 @@ void attention_flags(Cli& cli, AttentionOptions& options) {
                  ", and f32 is timed in turn with it; the fused engine rounds if there are at least 65 queries and "
                  "keys, the composed form only for a single head of a single sentence")
       .one_of({"f32", "f64", "bf16"});
-  cli.option("--rounds", options.rounds, "rounds; each round times the method and plain attention once").range(1, 1000);
-  device_flag(cli, options.device_name);
-  cli.option("--threads", options.threads, "number of threads; 0: one per core").range(0, 1024);
+  options.run.add_to(cli, "times the method and plain attention once");
   cli.option("--table", options.table, "time all methods instead of --method");
-  cli.option(
-      "--small", options.small,
-      "print how many times as fast the fused engine is as the composed form, for few positions and narrow heads; "
-      "--method may name several methods, separated by ';'");
-  cli.option("--json", options.json, "print one JSON object per row instead of the table");
 }
 
 /// Fills in what the flags leave open, and refuses combinations that cannot be timed.
@@ -229,13 +203,11 @@ void complete(AttentionOptions& options, const Cli& cli) {
   if (options.keys == 0) options.keys = options.queries;
   require(!options.causal || options.keys == options.queries, "--causal: needs as many keys as queries, not {} and {}",
           options.keys, options.queries);
-  require(!options.small || options.precision != "bf16",
-          "--small: products of these sizes are not rounded to bf16; use --precision f32 or f64");
-  const bool is_on_cpu = started_device(cli, options.device_name) == Device::cpu;
+  const bool is_on_cpu = options.run.start(cli) == Device::cpu;
   require(is_on_cpu || options.engine == "blockwise" || options.engine == "composed",
           "--engine {}: the fused engine computes on the CPU only; with --device {} choose blockwise or "
           "composed",
-          options.engine, options.device_name);
+          options.engine, options.run.device_name);
 }
 
 /// The methods of the flags, which must exist; with --table all of them.
@@ -245,7 +217,7 @@ std::vector<std::string> methods_of(const AttentionOptions& options) {
     for (const MethodEntry& entry : registered_methods()) methods.emplace_back(entry.card.name);
     return methods;
   }
-  methods = split_at_semicolons(options.method);
+  for (std::string_view method : split_columns(options.method, ';')) methods.push_back(trimmed(method));
   with_flag("--method", [&] {
     for (const std::string& method : methods) attention_factory(method);
   });
@@ -265,52 +237,18 @@ void for_each_method(const AttentionOptions& options, const std::vector<std::str
   }
 }
 
-/// Prints how many times as fast the fused engine is as the composed form, at the sizes of small models.
-void print_small_sizes(AttentionOptions options, const std::vector<std::string>& methods) {
-  constexpr std::int64_t lengths[] = {12, 20, 32, 60}, widths[] = {16, 32, 64};
-  std::vector<std::string> titles{"method"};
-  for (std::int64_t d : widths)
-    for (std::int64_t n : lengths) titles.push_back(fmt::format("{} x {}", n, d));
-  Table table(titles);
-  for_each_method(options, methods, [&](const std::string& method) {
-    std::vector<Cell> row{method};
-    for (std::int64_t d : widths)
-      for (std::int64_t n : lengths) {
-        options.queries = options.keys = n;
-        options.head_dim = d;
-        Case fused(method, "fused", options), composed(method, "composed", options);
-        row.push_back(Cell::number(alternate({&fused, &composed}, options).speed_against(0, 1), 2));
-      }
-    table.row(std::move(row));
-  });
-  fmt::print("times as fast as composed, {} (positions x width of a head)\n{}", options.pass, table.text());
-}
-
-/// A row of the table for what measure() returned.
-std::vector<Cell> row_of(const Json& measured) {
-  std::vector<Cell> row{
-      measured["method"].get<std::string>(),       Cell::number(measured["milliseconds"], 3),
-      Cell::number(measured["gflops"], 1),         Cell::number(measured["ratio_to_gemm"], 3),
-      Cell::number(measured["ratio_to_plain"], 3), Cell::number(measured["extra_bytes"].get<double>() / 1048576.0, 2)};
-  for (const char* other : {"ratio_to_composed", "ratio_to_f32"})
-    if (measured.contains(other)) row.push_back(Cell::number(measured[other], 2));
-  return row;
-}
-
 void print_times(const AttentionOptions& options, const std::vector<std::string>& methods) {
   const double gemm = gemm_gflops(1024, options.device());
-  std::vector<std::string> titles{"method", "ms", "GFLOP/s", "of GEMM", "of plain", "extra MiB"};
-  if (options.engine == "both") titles.push_back("of composed");
-  if (options.precision == "bf16") titles.push_back("of f32");
-  Table table(titles);
-  for_each_method(options, methods, [&](const std::string& method) {
-    const Json measured = measure(method, options, gemm);
-    if (options.json)
-      fmt::print("{}\n", text_of(measured));
-    else
-      table.row(row_of(measured));
-  });
-  if (!options.json) fmt::print("{}GEMM: {:.1f} GFLOP/s (f32, 1024 x 1024 x 1024)\n", table.text(), gemm);
+  Results results(options.run.json, {{"method", "method"},
+                                     {"ms", "milliseconds", 3},
+                                     {"GFLOP/s", "gflops", 1},
+                                     {"of GEMM", "ratio_to_gemm", 3},
+                                     {"of plain", "ratio_to_plain", 3},
+                                     {"extra MiB", "extra_bytes", 2, per_mebibyte},
+                                     {"of composed", "ratio_to_composed", 2},
+                                     {"of f32", "ratio_to_f32", 2}});
+  for_each_method(options, methods, [&](const std::string& method) { results.add(measure(method, options, gemm)); });
+  results.print(fmt::format("GEMM: {:.1f} GFLOP/s (f32, 1024 x 1024 x 1024)\n", gemm));
 }
 
 }  // namespace
@@ -320,13 +258,9 @@ void benchmark_attention(Cli& cli) {
   attention_flags(cli, options);
   cli.parse();
   complete(options, cli);
-  if (options.threads > 0) omp_set_num_threads(options.threads);
   set_flush_denormals(options.precision != "f64");
   const std::vector<std::string> methods = methods_of(options);
-  if (options.small)
-    print_small_sizes(options, methods);
-  else
-    print_times(options, methods);
+  print_times(options, methods);
 }
 
 }  // namespace fovea

@@ -2,12 +2,8 @@
 #include <memory>
 #include <numeric>
 
-#include <omp.h>
-
 #include "experiments/benchmark.h"
 #include "experiments/support/attend/engine_flags.h"
-#include "experiments/support/program/device_flag.h"
-#include "experiments/support/program/json_file.h"
 #include "experiments/support/sequence/sequence_models.h"
 #include "nn/decoding.h"
 #include "tensor/cpu/parallel.h"
@@ -20,10 +16,9 @@ namespace {
 
 struct DecodeOptions {
   std::int64_t vocabulary = 8000, sentences = 128, batch = 32, length = 20;
-  int beam = 5, rounds = 5, threads = 0;
+  int beam = 5;
   Precision precision = Precision::f32;
-  std::string device = "cpu";
-  bool json = false;
+  BenchmarkFlags run;
 };
 
 /// Returns batches of random sentences of --length / 2 to --length tokens, sorted by length.
@@ -54,21 +49,11 @@ void decoding_flags(Cli& cli, SequenceModelOptions& model, DecodeOptions& option
   cli.option("--length", options.length, "tokens of the longest source, and of each hypothesis").range(2, 1e5);
   cli.option("--beam", options.beam, "hypotheses kept per sentence").range(1, 1000);
   precision_flag(cli, options.precision);
-  device_flag(cli, options.device);
-  cli.option("--rounds", options.rounds, "rounds; each round decodes all sentences once").range(1, 1000);
-  cli.option("--threads", options.threads, "number of threads; 0: one per core").range(0, 1024);
-  cli.option("--json", options.json, "print a JSON object instead of text");
+  options.run.add_to(cli, "decodes all sentences once");
 }
 
-struct DecodingTimes {
-  double sentences_per_second, tokens_per_second, seconds_per_step;
-  double gemm_share;  ///< of products on the CPU; a GPU's are not timed one by one
-  std::uint64_t system_allocations;
-  std::size_t peak_bytes;
-};
-
 /// Decodes all sentences once for each round, after a round that warms up caches and the allocator.
-DecodingTimes time_decoding(SequenceModel& model, const DecodeOptions& options, Device device) {
+Json time_decoding(SequenceModel& model, const DecodeOptions& options, Device device) {
   const std::vector<DecodingBatch> batches = random_batches(options);
   BeamOptions beam;
   beam.beam = options.beam;
@@ -80,36 +65,22 @@ DecodingTimes time_decoding(SequenceModel& model, const DecodeOptions& options, 
   reset_gemm_statistics();
   reset_peak(device);
   const std::uint64_t blocks = allocator_statistics(device).system_allocations;
-  std::vector<double> seconds;
-  for (int round = 0; round < options.rounds; ++round)
-    seconds.push_back(seconds_of(decode_all));  // the hypotheses are on the host: the device is done
-  const double total = std::accumulate(seconds.begin(), seconds.end(), 0.0), per_round = median(seconds);
+  // the hypotheses are on the host: the device is done
+  const Turns turns(1, options.run.rounds, [&](std::size_t) { return seconds_of(decode_all); });
+  const double seconds = turns.middle(0);
   const auto sentences = static_cast<double>(options.sentences), length = static_cast<double>(options.length + 1);
-  return {.sentences_per_second = sentences / per_round,
-          .tokens_per_second = sentences * length / per_round,
-          .seconds_per_step = per_round / (static_cast<double>(batches.size()) * length),
-          .gemm_share = gemm_statistics().seconds / total,
-          .system_allocations = allocator_statistics(device).system_allocations - blocks,
-          .peak_bytes = allocator_statistics(device).peak_bytes};
-}
-
-void print(const DecodingTimes& times, const DecodeOptions& options, Device device, std::int64_t parameters) {
-  if (!options.json) {
-    fmt::print("{:.1f} sentences/s, {:.0f} tokens/s; a step takes {:.2f} ms{}\n", times.sentences_per_second,
-               times.tokens_per_second, 1e3 * times.seconds_per_step,
-               device == Device::cpu ? fmt::format(", {:.0f} % in matrix products", 100 * times.gemm_share) : "");
-    return;
-  }
-  Json row = {{"sentences_per_second", times.sentences_per_second},
-              {"tokens_per_second", times.tokens_per_second},
-              {"milliseconds_per_step", 1e3 * times.seconds_per_step},
-              {"system_allocations", times.system_allocations},
-              {"peak_bytes", times.peak_bytes},
-              {"beam", options.beam},
-              {"batch", options.batch},
-              {"parameters", parameters}};
-  if (device == Device::cpu) row["gemm_share"] = times.gemm_share;
-  fmt::print("{}\n", text_of(row));
+  Json row{{"sentences_per_second", sentences / seconds},
+           {"tokens_per_second", sentences * length / seconds},
+           {"milliseconds_per_step", 1e3 * seconds / (static_cast<double>(batches.size()) * length)},
+           {"system_allocations", allocator_statistics(device).system_allocations - blocks},
+           {"peak_bytes", allocator_statistics(device).peak_bytes},
+           {"beam", options.beam},
+           {"batch", options.batch},
+           {"parameters", model.parameter_count()}};
+  if (device == Device::cpu)  // a GPU's products are not timed one by one
+    row["gemm_share"] =
+        gemm_statistics().seconds / std::accumulate(turns.seconds[0].begin(), turns.seconds[0].end(), 0.0);
+  return row;
 }
 
 }  // namespace
@@ -119,15 +90,20 @@ void benchmark_decode(Cli& cli) {
   SequenceModelOptions model_options;
   decoding_flags(cli, model_options, options);
   cli.parse();
-  if (options.threads > 0) omp_set_num_threads(options.threads);
+  const Device device = options.run.start(cli);
   set_matmul_precision(options.precision);
   set_flush_denormals(true);
-
   const std::unique_ptr<SequenceModel> model = model_options.make(options.vocabulary, options.vocabulary);
-  const Device device = started_device(cli, options.device);
   model->initialise(1);
   model->to(device);
-  print(time_decoding(*model, options, device), options, device, model->parameter_count());
+  Results results(options.run.json, {{"sentences/s", "sentences_per_second", 1},
+                                     {"tokens/s", "tokens_per_second", 0},
+                                     {"ms a step", "milliseconds_per_step", 2},
+                                     {"% in products", "gemm_share", 0, 100},
+                                     {"peak MiB", "peak_bytes", 1, per_mebibyte},
+                                     {"parameters", "parameters"}});
+  results.add(time_decoding(*model, options, device));
+  results.print();
 }
 
 }  // namespace fovea

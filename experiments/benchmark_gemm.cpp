@@ -1,10 +1,5 @@
 // Times matrix products of the shapes that occur in models.
-#include <omp.h>
-
 #include "experiments/benchmark.h"
-#include "experiments/support/program/device_flag.h"
-#include "experiments/support/program/json_file.h"
-#include "experiments/support/report/table.h"
 #include "tensor/cpu/parallel.h"
 #include "tensor/gemm.h"
 #include "tensor/kernels.h"
@@ -41,17 +36,6 @@ double gflops_of(const Product& product, DType dtype, Precision precision, Devic
   return 2.0 * static_cast<double>(product.batch * product.m * product.n * product.k) / best / 1e9;
 }
 
-struct Rate {
-  const char* name;
-  double gflops;
-};
-
-std::vector<Rate> rates_of(const Product& product, Device device) {
-  return {{"f32", gflops_of(product, DType::f32, Precision::f32, device)},
-          {"bf16", gflops_of(product, DType::f32, Precision::bf16, device)},
-          {"f64", gflops_of(product, DType::f64, Precision::f32, device)}};
-}
-
 /// Whether a GPU computes, and not the processor: the CPU, or CUDA's kernels in a build with -Dcuda=host.
 bool is_gpu(Device device) {
   return device == Device::cuda && !kernels(device).describe().starts_with("CUDA kernels on the host");
@@ -64,24 +48,20 @@ double gemm_gflops(std::int64_t size, Device device) {
 }
 
 void benchmark_gemm(Cli& cli) {
-  bool json = false;
-  int threads = 0;
+  BenchmarkFlags flags;
   std::int64_t largest = 0;
-  std::string device_name = "cpu";
   cli.describe(
       "Times matrix products of shapes that occur in models, in f32, bf16 mode and f64. The rate is that of the "
-      "fastest of eight trials. The first row is a large square product: its rates are the device's ceiling. In a "
+      "fastest of eight trials. The first row of each type is a large square product: its rate is the device's "
+      "ceiling. In a "
       "build with -Dcuda=host the CPU computes the products of --device cuda; their rates are not those of a GPU.");
-  device_flag(cli, device_name);
   cli.option(
          "--largest", largest,
          "rows and columns of the matrices in the first row, where 0 stands for 8192 on a GPU and for 1024 on the CPU")
       .range(0, 65536);
-  cli.option("--threads", threads, "number of threads; 0: one per core").range(0, 1024);
-  cli.option("--json", json, "print one JSON object per product and type instead of the table");
+  flags.add_to(cli, "");
   cli.parse();
-  if (threads > 0) omp_set_num_threads(threads);
-  const Device device = started_device(cli, device_name);
+  const Device device = flags.start(cli);
   if (largest == 0) largest = is_gpu(device) ? 8192 : 1024;
   const std::vector<Product> products{{1, largest, largest, largest},
                                       {1, 4096, 128, 128},
@@ -92,29 +72,30 @@ void benchmark_gemm(Cli& cli) {
                                       {1, 4096, 512, 2048},
                                       {512, 32, 32, 32},
                                       {64, 128, 128, 64}};
-  Table table(
-      {"batch", "m", "n", "k", "f32 GFLOP/s", "of largest", "bf16 GFLOP/s", "of largest", "f64 GFLOP/s", "of largest"});
-  std::vector<Rate> ceiling;
-  for (const Product& product : products) {
-    const std::vector<Rate> rates = rates_of(product, device);
-    if (ceiling.empty()) ceiling = rates;
-    std::vector<Cell> row{product.batch, product.m, product.n, product.k};
-    for (std::size_t k = 0; k < rates.size(); ++k) {
-      const double share = rates[k].gflops / ceiling[k].gflops;
-      row.push_back(Cell::number(rates[k].gflops, 1));
-      row.push_back(Cell::number(share, 2));
-      if (json)
-        fmt::print("{}\n", text_of(Json{{"batch", product.batch},
-                                        {"m", product.m},
-                                        {"n", product.n},
-                                        {"k", product.k},
-                                        {"dtype", rates[k].name},
-                                        {"gflops", rates[k].gflops},
-                                        {"ratio_to_largest", share}}));
+  Results results(flags.json, {{"batch", "batch"},
+                               {"m", "m"},
+                               {"n", "n"},
+                               {"k", "k"},
+                               {"type", "dtype"},
+                               {"GFLOP/s", "gflops", 1},
+                               {"of largest", "ratio_to_largest", 2}});
+  for (const auto& [name, dtype, precision] : {std::tuple("f32", DType::f32, Precision::f32),
+                                               {"bf16", DType::f32, Precision::bf16},
+                                               {"f64", DType::f64, Precision::f32}}) {
+    double ceiling = 0;  // the rate of the first product
+    for (const Product& product : products) {
+      const double rate = gflops_of(product, dtype, precision, device);
+      if (ceiling == 0) ceiling = rate;
+      results.add({{"batch", product.batch},
+                   {"m", product.m},
+                   {"n", product.n},
+                   {"k", product.k},
+                   {"dtype", name},
+                   {"gflops", rate},
+                   {"ratio_to_largest", rate / ceiling}});
     }
-    table.row(std::move(row));
   }
-  if (!json) fmt::print("{}", table.text());
+  results.print();
 }
 
 }  // namespace fovea

@@ -2,8 +2,6 @@
 #include <map>
 
 #include "experiments/benchmark.h"
-#include "experiments/support/program/device_flag.h"
-#include "experiments/support/report/table.h"
 #include "tensor/comparison.h"
 #include "tensor/cross_entropy.h"
 #include "tensor/gather.h"
@@ -105,15 +103,18 @@ Timing timing_of(const Tensor& x, std::index_sequence<k...>) {
 /// is returned.
 double rate(const Timing& timing, Device device, std::int64_t rows) {
   constexpr double limit = 0.05, host_limit = 0.5;
-  const auto begin = std::chrono::steady_clock::now();
-  auto one_call = [&] { return kernels(device).time(timing.call); };
-  auto has_time = [&](double total) {
-    return total < limit &&
-           std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() < host_limit;
-  };
-  std::vector<double> seconds{one_call()};
-  if (has_time(seconds[0])) seconds[0] = one_call();
-  for (double total = seconds[0]; has_time(total); total += seconds.back()) seconds.push_back(one_call());
+  std::vector<double> seconds;
+  double total = 0, host = 0;
+  for (bool warming = true; total < limit && host < host_limit; warming = false) {
+    double own = 0;
+    host += seconds_of([&] { own = kernels(device).time(timing.call); });
+    if (!warming) total += own;
+    if (warming || seconds.empty())
+      seconds = {own};
+    else
+      seconds.push_back(own);
+    if (warming && own >= limit) break;
+  }
   return timing.tensors * static_cast<double>(rows * columns) * 4 / median(seconds) / 1e9;
 }
 
@@ -121,17 +122,17 @@ double rate(const Timing& timing, Device device, std::int64_t rows) {
 
 void benchmark_kernels(Cli& cli) {
   std::int64_t rows = 4096;
-  std::string device_name = "cpu";
+  BenchmarkFlags flags;
   cli.describe(
       "Lists the kernels of a device. A number is the rate at which a call reads and writes memory, in GB/s, for "
       "f32 operands of ROWS x 512 elements, the median of 50 ms of calls, or of half a second if the host is slower; "
       "'yes' is a kernel that is not timed, '-' one "
       "that the device lacks. copy_bytes, a plain copy, is the ceiling that the others are compared with. On a GPU, "
       "operands that are larger than its cache need 65536 rows.");
-  device_flag(cli, device_name);
+  flags.add_to(cli, "", false);
   cli.option("--rows", rows, "rows of each operand").range(1, 1 << 20);
   cli.parse();
-  const Device device = started_device(cli, device_name);
+  const Device device = flags.start(cli);
   Table table({"kernel", fmt::format("{} ({}), GB/s", name(device), kernels(device).describe()), "of copy_bytes"});
   std::map<std::string, Timing> all = timings(device, rows);
   Tensor x = Tensor::full({rows, columns}, 0.75, DType::f32, device);

@@ -6,12 +6,9 @@
 #include <numeric>
 #include <set>
 
-#include <omp.h>
-
 #include "attention/method.h"
 #include "experiments/support/attend/engine_flags.h"
 #include "experiments/support/program/start_together.h"
-#include "experiments/support/report/table.h"
 #include "tensor/cpu/parallel.h"
 #include "tensor/kernels.h"
 #include "tensor/support/warning.h"
@@ -29,36 +26,35 @@ double flops_of_step(Trainee& trainee) {
   return gemm_statistics().flops;
 }
 
-/// Counters of a device's kernel table.
+/// How often a device launched each kernel, the bytes that they moved, and how often the host waited.
 struct DeviceWork {
   std::uint64_t waits = 0;
   std::map<std::string, LaunchCount> kernels;  ///< by name
 
-  LaunchCount all() const {
-    LaunchCount sum;
-    for (const auto& [name, count] : kernels) sum.launches += count.launches, sum.bytes += count.bytes;
-    return sum;
+  LaunchCount of(const std::string& kernel) const {
+    const auto found = kernels.find(kernel);
+    return found == kernels.end() ? LaunchCount() : found->second;
   }
 };
 
-DeviceWork work_so_far(Device device) {
-  DeviceWork work;
-  work.waits = kernels(device).synchronizations();
-  for (const LaunchCount& count : kernels(device).launches()) work.kernels[count.kernel] = count;
-  return work;
-}
-
-/// Returns how often one step waits for the device, how often it launches each kernel, and the bytes that they move.
+/// The work of one step, with the sum of all kernels under the name "all".
 DeviceWork work_of_step(Trainee& trainee, Device device) {
-  const DeviceWork before = work_so_far(device);
+  const auto so_far = [&] {
+    DeviceWork work{kernels(device).synchronizations(), {}};
+    for (const LaunchCount& count : kernels(device).launches()) work.kernels[count.kernel] = count;
+    return work;
+  };
+  const DeviceWork before = so_far();
   trainee.step();
-  DeviceWork work = work_so_far(device);
+  DeviceWork work = so_far();
   work.waits -= before.waits;
-  for (const auto& [kernel, count] : before.kernels) {
-    work.kernels[kernel].launches -= count.launches;
-    work.kernels[kernel].bytes -= count.bytes;
+  LaunchCount all;
+  for (auto& [kernel, count] : work.kernels) {
+    count.launches -= before.of(kernel).launches, count.bytes -= before.of(kernel).bytes;
+    all.launches += count.launches, all.bytes += count.bytes;
   }
   std::erase_if(work.kernels, [](const auto& entry) { return entry.second.launches == 0; });
+  work.kernels["all"] = all;
   return work;
 }
 
@@ -70,7 +66,6 @@ struct StepResult {
   DeviceWork work = {};                  ///< of one step
   double flops = 0;                      ///< of the matrix products of one step, counted in the composed form
   double gemm_seconds = 0;               ///< in matrix products, summed over the timed steps
-  std::vector<double> seconds = {};      ///< per step, one entry per round
 };
 
 void add_flags(Cli& cli, StepOptions& options) {
@@ -100,20 +95,17 @@ void add_flags(Cli& cli, StepOptions& options) {
              "more")
       .range(4, 1e6);
   cli.option("--label-smoothing", options.label_smoothing, "label smoothing of the loss").range(0, 0.99);
-  cli.option("--rounds", options.rounds, "rounds; each round times every row once").range(1, 1000);
   cli.option("--steps", options.steps, "training steps per round and row").range(1, 1000);
   engine_flag(cli, options.engine);
-  device_flag(cli, options.device_name);
+  options.run.add_to(cli, "times every row once");
   cli.option(
       "--launches", options.launches,
       "instead of timing, print how often one step launches each kernel on a GPU, the MiB that these launches read and "
       "write at least, and how often the host waits");
-  cli.option("--threads", options.threads, "threads of a process; 0: one per core").range(0, 1024);
   cli.option("--processes", options.processes,
              "several processes of this machine train together; prints their rate beside that of one process, and of "
              "as many that do not exchange gradients")
       .range(1, 1024);
-  cli.option("--json", options.json, "print one JSON object per row instead of the table");
 }
 
 /// A model, made and warmed up.
@@ -145,99 +137,58 @@ std::vector<StepResult> prepared_rows(const Cli& cli, const StepOptions& options
   return rows;
 }
 
-/// Times the rows in turns, so that other work on the machine slows all of them alike.
-void time_steps(std::vector<StepResult>& results, const StepOptions& options) {
-  // The models share the allocator's cache of free blocks. After two rounds it has the blocks that a round needs.
+/// Times the rows in turns. The models share the allocator's cache of free blocks: after two rounds it has the blocks
+/// that a round needs.
+Turns time_steps(std::vector<StepResult>& results, const StepOptions& options) {
   for (int warming = 0; warming < 2; ++warming)
     for (StepResult& result : results) result.trainee->step();
-  for (int round = 0; round < options.rounds; ++round) {
-    for (StepResult& result : results) {
-      reset_gemm_statistics();
-      const std::uint64_t before = allocator_statistics(options.device()).system_allocations;
-      const double seconds = kernels(options.device()).time([&] {
-        for (int step = 0; step < options.steps; ++step) result.trainee->step();
-      });
-      result.seconds.push_back(seconds / options.steps);
-      result.system_allocations += allocator_statistics(options.device()).system_allocations - before;
-      result.gemm_seconds += gemm_statistics().seconds / options.steps;
-    }
-  }
+  return Turns(results.size(), options.run.rounds, [&](std::size_t k) {
+    StepResult& result = results[k];
+    reset_gemm_statistics();
+    const std::uint64_t before = allocator_statistics(options.device()).system_allocations;
+    const double seconds = kernels(options.device()).time([&] {
+      for (int step = 0; step < options.steps; ++step) result.trainee->step();
+    });
+    result.system_allocations += allocator_statistics(options.device()).system_allocations - before;
+    result.gemm_seconds += gemm_statistics().seconds / options.steps;
+    return seconds / options.steps;
+  });
 }
 
-double mebibytes(std::uint64_t bytes) { return static_cast<double>(bytes) / 1048576; }
-
-/// The launches and bytes of one step of each row, by kernel.
-Table table_of_launches(const std::vector<StepResult>& results) {
+/// Prints the launches and bytes of one step of each row by kernel, and how often the host waits.
+void print_launches(const std::vector<StepResult>& results, bool json) {
   std::vector<std::string> titles{"kernel"};
-  std::set<std::string> kernels;
+  std::set<std::string> names;
+  std::string waits;
   for (const StepResult& result : results) {
-    titles.push_back(result.title);
-    titles.push_back("MiB");
-    for (const auto& [kernel, count] : result.work.kernels) kernels.insert(kernel);
+    titles.insert(titles.end(), {result.title, "MiB"});
+    Json row{{"attention", result.title}, {"flops", result.flops}, {"waits", result.work.waits}};
+    for (const auto& [kernel, count] : result.work.kernels) {
+      if (kernel == "all") {
+        row["all_launches"] = count.launches, row["all_bytes"] = count.bytes;
+        continue;
+      }
+      names.insert(kernel);
+      row["launches"][kernel] = count.launches, row["bytes"][kernel] = count.bytes;
+    }
+    if (json) fmt::print("{}\n", text_of(row));
+    waits += fmt::format("{}: the host waits {} times a step; the products are {:.2f} GFLOP\n", result.title,
+                         result.work.waits, result.flops / 1e9);
   }
+  if (json) return;
   Table table(titles);
-  auto add_row = [&](const std::string& name, auto count_of) {
-    std::vector<Cell> row{Cell(name)};
+  std::vector<std::string> kernels(names.begin(), names.end());
+  kernels.emplace_back("all");
+  for (const std::string& kernel : kernels) {
+    std::vector<Cell> row{kernel};
     for (const StepResult& result : results) {
-      const LaunchCount count = count_of(result);
+      const LaunchCount count = result.work.of(kernel);
       row.push_back(static_cast<std::int64_t>(count.launches));
-      row.push_back(Cell::number(mebibytes(count.bytes), 2));
+      row.push_back(Cell::number(static_cast<double>(count.bytes) * per_mebibyte, 2));
     }
     table.row(std::move(row));
-  };
-  for (const std::string& kernel : kernels)
-    add_row(kernel, [&](const StepResult& result) {
-      const auto found = result.work.kernels.find(kernel);
-      return found == result.work.kernels.end() ? LaunchCount() : found->second;
-    });
-  add_row("all", [](const StepResult& result) { return result.work.all(); });
-  return table;
-}
-
-/// Prints the launches and bytes of one step of each row by kernel.
-void print_launches(const std::vector<StepResult>& results, bool json) {
-  if (!json) fmt::print("{}", table_of_launches(results).text());
-  for (const StepResult& result : results) {
-    const LaunchCount all = result.work.all();
-    if (!json) {
-      fmt::print("{}: the host waits {} times a step; the products are {:.2f} GFLOP\n", result.title, result.work.waits,
-                 result.flops / 1e9);
-      continue;
-    }
-    Json launches = Json::object(), bytes = Json::object();
-    for (const auto& [kernel, count] : result.work.kernels)
-      launches[kernel] = count.launches, bytes[kernel] = count.bytes;
-    fmt::print("{}\n", text_of(Json{{"attention", result.title},
-                                    {"launches", launches},
-                                    {"bytes", bytes},
-                                    {"all_launches", all.launches},
-                                    {"all_bytes", all.bytes},
-                                    {"flops", result.flops},
-                                    {"waits", result.work.waits}}));
   }
-}
-
-/// The numbers of a row: medians over the rounds, in which the rows take turns.
-Json numbers_of(const StepResult& result, const StepResult& first, const StepOptions& options) {
-  std::vector<double> ratios;
-  for (std::size_t round = 0; round < result.seconds.size(); ++round)
-    ratios.push_back(first.seconds[round] / result.seconds[round]);
-  const double step = median(result.seconds), ratio = median(ratios), by_flops = first.flops / result.flops;
-  Json row = {{"attention", result.title},
-              {"batch_tokens", options.tokens()},
-              {"tokens_per_second", static_cast<double>(options.tokens()) / step},
-              {"steps_per_second", 1 / step},
-              {"peak_bytes", result.peak_bytes},
-              {"launches", result.work.all().launches},
-              {"bytes_moved", result.work.all().bytes},
-              {"waits", result.work.waits},
-              {"relative_to_the_first", ratio},
-              {"flop_ratio", by_flops},
-              {"efficiency", ratio / by_flops},
-              {"parameters", result.trainee->parameters()}};
-  if (options.device() == Device::cpu)  // on a GPU the products are not timed one by one
-    row["gemm_share"] = result.gemm_seconds / std::accumulate(result.seconds.begin(), result.seconds.end(), 0.0);
-  return row;
+  fmt::print("{}{}", table.text(), waits);
 }
 
 /// On the CPU a steady step must not allocate; CUDA's pool may grow when the order of its blocks changes.
@@ -249,23 +200,38 @@ void check_allocations(const StepResult& result, Device device) {
   warn(grown);
 }
 
-void print_times(const std::vector<StepResult>& results, const StepOptions& options) {
-  Table table({"attention", "tokens/s", "steps/s", "relative to the first", "by FLOPs", "efficiency", "gemm share",
-               "peak MiB", "parameters"});
-  for (const StepResult& result : results) {
+/// Prints the medians over the rounds.
+void print_times(const std::vector<StepResult>& results, const Turns& turns, const StepOptions& options) {
+  Results rows(options.run.json, {{"attention", "attention"},
+                                  {"tokens/s", "tokens_per_second", 0},
+                                  {"steps/s", "steps_per_second", 3},
+                                  {"relative to the first", "relative_to_the_first", 3},
+                                  {"by FLOPs", "flop_ratio", 3},
+                                  {"efficiency", "efficiency", 3},
+                                  {"gemm share", "gemm_share", 3},
+                                  {"peak MiB", "peak_bytes", 1, per_mebibyte},
+                                  {"parameters", "parameters"}});
+  for (std::size_t k = 0; k < results.size(); ++k) {
+    const StepResult& result = results[k];
     check_allocations(result, options.device());
-    const Json row = numbers_of(result, results.front(), options);
-    if (options.json) {
-      fmt::print("{}\n", text_of(row));
-      continue;
-    }
-    table.row({result.title, Cell::number(row["tokens_per_second"], 0), Cell::number(row["steps_per_second"], 3),
-               Cell::number(row["relative_to_the_first"], 3), Cell::number(row["flop_ratio"], 3),
-               Cell::number(row["efficiency"], 3),
-               row.contains("gemm_share") ? Cell::number(row["gemm_share"], 3) : Cell(),
-               Cell::number(static_cast<double>(result.peak_bytes) / 1048576.0, 1), result.trainee->parameters()});
+    const double step = turns.middle(k), ratio = turns.speed_against(k, 0), by_flops = results[0].flops / result.flops;
+    Json row{{"attention", result.title},
+             {"batch_tokens", options.tokens()},
+             {"tokens_per_second", static_cast<double>(options.tokens()) / step},
+             {"steps_per_second", 1 / step},
+             {"peak_bytes", result.peak_bytes},
+             {"launches", result.work.of("all").launches},
+             {"bytes_moved", result.work.of("all").bytes},
+             {"waits", result.work.waits},
+             {"relative_to_the_first", ratio},
+             {"flop_ratio", by_flops},
+             {"efficiency", ratio / by_flops},
+             {"parameters", result.trainee->parameters()}};
+    if (options.device() == Device::cpu)  // on a GPU the products are not timed one by one
+      row["gemm_share"] = result.gemm_seconds / std::accumulate(turns.seconds[k].begin(), turns.seconds[k].end(), 0.0);
+    rows.add(row);
   }
-  if (!options.json) fmt::print("{}", table.text());
+  rows.print();
 }
 
 }  // namespace
@@ -279,8 +245,7 @@ void benchmark_step(Cli& cli) {
   require(!options.launches || options.device() != Device::cpu,
           "--launches: counts the launches of a GPU's kernels; add --device cuda");
   if (options.processes > 1) return benchmark_processes(cli, options);
-  require_engine_for(options.engine, started_device(cli, options.device_name));
-  if (options.threads > 0) omp_set_num_threads(options.threads);
+  require_engine_for(options.engine, options.run.start(cli));
   set_flush_denormals(true);
   AttentionEngineScope engine(options.engine);
   if (options.task == Task::classify) options.encoder().require_memory(options.batch_tokens);
@@ -290,9 +255,8 @@ void benchmark_step(Cli& cli) {
     row.arguments.empty() ? own.check_model() : with_flag("--compare: '" + row.title + "'", [&] { own.check_model(); });
   }
   std::vector<StepResult> results = prepared_rows(cli, options);
-  if (options.launches) return print_launches(results, options.json);
-  time_steps(results, options);
-  print_times(results, options);
+  if (options.launches) return print_launches(results, options.run.json);
+  print_times(results, time_steps(results, options), options);
 }
 
 }  // namespace fovea

@@ -8,7 +8,6 @@
 #include "attention/engine/attend.h"
 #include "experiments/benchmark.h"
 #include "experiments/support/program/device_flag.h"
-#include "experiments/support/program/json_file.h"
 #include "experiments/support/sequence/sequence_models.h"
 #include "experiments/support/training/comparison.h"
 #include "experiments/support/training/encoder_model.h"
@@ -30,11 +29,12 @@ struct StepOptions {
   double label_smoothing = 0.1;
   Precision precision = Precision::f32;
   AttentionEngine engine = AttentionEngine::fastest;
-  int rounds = 10, steps = 3, threads = 0, processes = 1;
-  std::string classifier, device_name = "cpu";
-  bool json = false, launches = false;
+  int steps = 3, processes = 1;
+  std::string classifier;
+  bool launches = false;
+  BenchmarkFlags run{.rounds = 10};
 
-  Device device() const { return device_of(device_name); }
+  Device device() const { return device_of(run.device_name); }
 
   std::int64_t rows() const { return batch_tokens / length; }
   std::int64_t tokens() const { return rows() * length; }
