@@ -20,6 +20,12 @@ static std::vector<double> accuracy_scores(std::size_t examples, double accuracy
 
 namespace {
 
+/// Systems whose metric is the mean of these scores.
+PairedBootstrap compared(const std::vector<double>& baseline, const std::vector<double>& challenger,
+                         const BootstrapOptions& options = {}) {
+  return paired_bootstrap(mean_metric(baseline), mean_metric(challenger), options);
+}
+
 /// About normal, with variance 1: the sum of twelve uniform numbers.
 double noise(SplitMix& random) {
   double sum = -6;
@@ -199,7 +205,7 @@ BOOST_AUTO_TEST_CASE(small_samples_have_known_statistics) {
 BOOST_AUTO_TEST_CASE(a_system_against_itself_is_not_significant) {
   for (std::uint64_t seed : {1, 2, 3}) {
     auto scores = accuracy_scores(1821, 0.8, seed);
-    auto test = paired_bootstrap(scores, scores);
+    auto test = compared(scores, scores);
     BOOST_TEST(test.difference == 0.0);
     BOOST_TEST(test.p_koehn == 1.0);
     BOOST_TEST(test.p_two_sided == 1.0);
@@ -209,7 +215,7 @@ BOOST_AUTO_TEST_CASE(a_system_against_itself_is_not_significant) {
 
 BOOST_AUTO_TEST_CASE(a_much_better_system_is_significant_and_a_worse_one_is_not_better) {
   auto weak = accuracy_scores(500, 0.6, 1), strong = accuracy_scores(500, 0.9, 2);
-  auto better = paired_bootstrap(weak, strong), worse = paired_bootstrap(strong, weak);
+  auto better = compared(weak, strong), worse = compared(strong, weak);
   BOOST_TEST(better.p_koehn < 0.01);
   BOOST_TEST(better.p_two_sided < 0.01);
   BOOST_TEST(better.p_moses < 0.01);
@@ -226,7 +232,7 @@ BOOST_AUTO_TEST_CASE(equal_systems_are_called_different_about_as_often_as_promis
   constexpr std::uint64_t trials = 400;
   for (std::uint64_t t = 0; t < trials; ++t) {
     auto a = accuracy_scores(200, 0.7, 1001 + 2 * t), b = accuracy_scores(200, 0.7, 1002 + 2 * t);
-    auto test = paired_bootstrap(a, b, {.resamples = 200, .seed = t});
+    auto test = compared(a, b, {.resamples = 200, .seed = t});
     rejections += test.p_two_sided < 0.05;
     one_sided += test.p_koehn < 0.05;
   }
@@ -236,14 +242,14 @@ BOOST_AUTO_TEST_CASE(equal_systems_are_called_different_about_as_often_as_promis
 
 BOOST_AUTO_TEST_CASE(the_same_seed_gives_the_same_numbers_everywhere) {
   auto a = accuracy_scores(300, 0.7, 1), b = accuracy_scores(300, 0.75, 2);
-  auto first = paired_bootstrap(a, b), again = paired_bootstrap(a, b);
+  auto first = compared(a, b), again = compared(a, b);
   BOOST_TEST(first.p_koehn == again.p_koehn);
   BOOST_TEST(first.interval.low == again.interval.low);
   std::vector<double> few{0, 1, 1, 0, 1}, more{1, 1, 1, 0, 1};
-  auto tiny = paired_bootstrap(few, more, {.resamples = 1000, .seed = 12345});
+  auto tiny = compared(few, more, {.resamples = 1000, .seed = 12345});
   // the first example is in a resample with probability 1 - 0.8^5 = 0.672
   BOOST_TEST(std::abs(tiny.p_koehn - 0.328) < 0.05);
-  BOOST_TEST(paired_bootstrap(a, b, {.seed = 5}).p_koehn != first.p_koehn);
+  BOOST_TEST(compared(a, b, {.seed = 5}).p_koehn != first.p_koehn);
 }
 
 BOOST_AUTO_TEST_CASE(statistics_that_are_no_means_are_resampled_whole) {
@@ -260,12 +266,11 @@ BOOST_AUTO_TEST_CASE(statistics_that_are_no_means_are_resampled_whole) {
 
 BOOST_AUTO_TEST_CASE(what_cannot_be_resampled_is_refused) {
   std::vector<double> one{1}, two{1, 0};
-  BOOST_TEST(
-      contains(message_of([&] { paired_bootstrap(one, two); }), "1 scores of the baseline, 2 of the challenger"));
-  BOOST_TEST(contains(message_of([&] { paired_bootstrap({}, {}); }), "no examples"));
-  BOOST_TEST(contains(message_of([&] { bootstrap_interval(two, {.resamples = 0}); }), "0 resamples"));
+  BOOST_TEST(contains(message_of([&] { compared(one, two); }), "1 examples of the baseline, 2 of the challenger"));
+  BOOST_TEST(contains(message_of([&] { compared({}, {}); }), "no examples"));
+  BOOST_TEST(contains(message_of([&] { bootstrap_interval(mean_metric(two), {.resamples = 0}); }), "0 resamples"));
   std::vector<double> broken{std::nan(""), 1};
-  auto test = paired_bootstrap(broken, two);
+  auto test = compared(broken, two);
   BOOST_TEST(test.p_two_sided == 1.0);
   BOOST_TEST(test.p_moses == 1.0);
   BOOST_TEST(test.p_koehn == 1.0);

@@ -8,7 +8,6 @@
 /// near. All are sums over the sentences. Words are separated by white space here; tokenization.h has other
 /// definitions.
 #pragma once
-#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -18,23 +17,11 @@
 
 namespace fovea {
 
-/// The counts of one sentence, or their sums over several.
-struct BleuStatistics {
-  static constexpr int orders = 9;  ///< as many as mteval reports
-  std::int64_t hypothesis_length = 0, reference_length = 0;
-  std::array<std::int64_t, orders> matches{}, totals{};  ///< c_n and t_n at n - 1
-
-  BleuStatistics& operator+=(const BleuStatistics& other);
-  bool operator==(const BleuStatistics&) const = default;
-};
+/// h, r, c_1, t_1, c_2, t_2, ..., for n up to 9, as many as mteval reports.
+constexpr int bleu_orders = 9;
+using BleuStatistics = Counts<2 + 2 * bleu_orders>;
 
 BleuStatistics bleu_statistics(const std::string& hypothesis, std::span<const std::string> references);
-
-/// The statistics of each sentence. `references[i]` are the references of hypothesis i.
-std::vector<BleuStatistics> bleu_statistics(std::span<const std::string> hypotheses,
-                                            std::span<const std::vector<std::string>> references);
-
-BleuStatistics sum(std::span<const BleuStatistics> sentences);
 
 enum class BleuSmoothing {
   none,         ///< multi-bleu: 0 if any c_n is
@@ -51,9 +38,6 @@ double bleu(const BleuStatistics& statistics, int order = 4, BleuSmoothing smoot
 double ngram_precision(const BleuStatistics& statistics, int n, BleuSmoothing smoothing = BleuSmoothing::none);
 
 double brevity_penalty(const BleuStatistics& statistics);
-
-/// Smoothed BLEU-4 of single sentences (add_one), averaged.
-double smoothed_sentence_bleu(std::span<const BleuStatistics> sentences);
 
 /// The line that multi-bleu.perl prints: `BLEU = 56.96, 92.0/77.3/47.4/31.2 (BP=1.000, ratio=1.000, hyp_len=25,
 /// ref_len=25)`.

@@ -55,8 +55,9 @@ void count(std::span<const Words> texts, std::size_t orders, std::size_t first, 
     for (std::size_t r = 0; r < statistics.size(); ++r) {
       const auto reference = std::int64_t(ngrams.of(r + 1).size());
       if (reference == 0) continue;  // the order does not count, so its n-grams of the hypothesis do not either
-      statistics[r][first + n] = {std::int64_t(ngrams.of(0).size()), reference,
-                                  overlap(of_hypothesis, ngrams.counts(r + 1))};
+      std::int64_t* counts = &statistics[r][3 * (first + n)];
+      counts[0] = std::int64_t(ngrams.of(0).size()), counts[1] = reference;
+      counts[2] = overlap(of_hypothesis, ngrams.counts(r + 1));
     }
   }
 }
@@ -84,10 +85,11 @@ double chrf(const ChrfStatistics& statistics) {
   constexpr double beta_squared = 4;
   double precision = 0, recall = 0;  // summed over the orders that count
   int orders = 0;
-  for (const ChrfCounts& counts : statistics) {
-    if (counts.hypothesis == 0 || counts.reference == 0) continue;
-    precision += double(counts.matches) / double(counts.hypothesis);
-    recall += double(counts.matches) / double(counts.reference);
+  for (std::size_t n = 0; n < statistics.size(); n += 3) {
+    const auto hypothesis = double(statistics[n]), reference = double(statistics[n + 1]);
+    if (hypothesis == 0 || reference == 0) continue;
+    precision += double(statistics[n + 2]) / hypothesis;
+    recall += double(statistics[n + 2]) / reference;
     ++orders;
   }
   if (precision + recall == 0) return 0;
@@ -95,19 +97,7 @@ double chrf(const ChrfStatistics& statistics) {
 }
 
 SummedMetric chrf_metric(std::span<const ChrfStatistics> sentences) {
-  constexpr std::size_t width = 3 * std::tuple_size_v<ChrfStatistics>;
-  SummedMetric metric{
-      .width = width, .of_sums = [](std::span<const double> sums) {
-        ChrfStatistics statistics;
-        for (std::size_t n = 0; n < statistics.size(); ++n)
-          statistics[n] = {std::int64_t(sums[3 * n]), std::int64_t(sums[3 * n + 1]), std::int64_t(sums[3 * n + 2])};
-        return chrf(statistics);
-      }};
-  for (const ChrfStatistics& sentence : sentences)
-    for (const ChrfCounts& counts : sentence)
-      metric.statistics.insert(metric.statistics.end(),
-                               {double(counts.hypothesis), double(counts.reference), double(counts.matches)});
-  return metric;
+  return counted_metric<ChrfStatistics().size()>(sentences, ChrfStatistics().size(), chrf);
 }
 
 std::string chrf_line(double score, std::size_t references, bool lower_case, bool with_words) {

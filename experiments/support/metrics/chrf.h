@@ -8,8 +8,6 @@
 /// space is removed before characters are counted. n-grams are counted over all sentences; a sentence with several
 /// references counts with the one that gives it the highest score. The values are those of sacreBLEU 2.
 #pragma once
-#include <array>
-#include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
@@ -18,13 +16,9 @@
 
 namespace fovea {
 
-/// The n-grams of one order.
-struct ChrfCounts {
-  std::int64_t hypothesis = 0, reference = 0, matches = 0;
-};
-
-/// The n-grams of one sentence, or of several: of 1 to 6 characters, then of 1 and 2 words. chrF has no words: zeros.
-using ChrfStatistics = std::array<ChrfCounts, 8>;
+/// Of each order the n-grams of the hypothesis, of the reference, and matches: of 1 to 6 characters, then of 1 and 2
+/// words. chrF has no words: zeros.
+using ChrfStatistics = Counts<3 * 8>;
 
 /// `with_words` for chrF++. Throws Error if there is no reference.
 ChrfStatistics chrf_statistics(const std::string& hypothesis, std::span<const std::string> references, bool with_words);

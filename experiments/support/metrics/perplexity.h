@@ -33,12 +33,6 @@ inline Likelihood total(std::span<const Likelihood> texts) {
 
 inline double token_perplexity(const Likelihood& text) { return std::exp(text.negative_log / double(text.tokens)); }
 
-/// Unlike token_perplexity(), comparable between models with different vocabularies.
-inline double word_perplexity(const Likelihood& text) { return std::exp(text.negative_log / double(text.words)); }
-
-/// Bits per unit of the text, for example per character.
-inline double bits_per(std::int64_t units, double negative_log) { return negative_log / double(units) / std::log(2.0); }
-
 /// Counts the words and characters (code points) of a line of text. The other numbers are 0.
 Likelihood units_of_line(std::string_view line);
 

@@ -13,12 +13,6 @@ namespace {
 
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 
-double mean_at(std::span<const double> values, std::span<const std::size_t> indices) {
-  double sum = 0;
-  for (std::size_t i : indices) sum += values[i];
-  return sum / double(indices.size());
-}
-
 /// Returns the statistic of each resample.
 std::vector<double> resampled(std::size_t examples,
                               const std::function<double(std::span<const std::size_t>)>& statistic,
@@ -110,23 +104,6 @@ PairedBootstrap paired_bootstrap(std::size_t examples,
   auto is_larger = [&](double size) { return !(size - mean_size <= real); };
   result.p_moses = real == 0 ? 1 : with_one_more(fraction_of(sizes, is_larger), options.resamples);
   return result;
-}
-
-PairedBootstrap paired_bootstrap(std::span<const double> baseline, std::span<const double> challenger,
-                                 const BootstrapOptions& options) {
-  require(baseline.size() == challenger.size(),
-          "paired bootstrap: {} scores of the baseline, {} of the challenger; they must be of the same examples",
-          baseline.size(), challenger.size());
-  std::vector<double> gain(baseline.size());
-  for (std::size_t i = 0; i < gain.size(); ++i) gain[i] = challenger[i] - baseline[i];
-  return paired_bootstrap(
-      gain.size(), [&](auto indices) { return mean_at(gain, indices); }, options);
-}
-
-Interval bootstrap_interval(std::span<const double> scores, const BootstrapOptions& options) {
-  auto sampled = resampled(
-      scores.size(), [&](auto indices) { return mean_at(scores, indices); }, options);
-  return central_interval(sampled, options.confidence);
 }
 
 std::vector<double> SummedMetric::sums() const {

@@ -1,5 +1,7 @@
 /// Statistics of test results: means, deviations, and bootstrap tests of the difference between two systems.
 #pragma once
+#include <array>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -48,19 +50,11 @@ struct PairedBootstrap {
   double p_moses;
 };
 
-/// For metrics that are the mean of one score per example, such as 0 or 1 for accuracy. Element i of both is the score
-/// of example i.
-PairedBootstrap paired_bootstrap(std::span<const double> baseline, std::span<const double> challenger,
-                                 const BootstrapOptions& options = {});
-
-/// For metrics that are not a mean over examples, such as BLEU: `difference` gets the indices of the examples in the
+/// `difference` gets the indices of the examples in the
 /// sample, with repetitions, and returns challenger - baseline on it.
 PairedBootstrap paired_bootstrap(std::size_t examples,
                                  const std::function<double(std::span<const std::size_t>)>& difference,
                                  const BootstrapOptions& options = {});
-
-/// Percentile confidence interval of the mean.
-Interval bootstrap_interval(std::span<const double> scores, const BootstrapOptions& options = {});
 
 /// A metric that is a function of sums over the test examples: BLEU of n-gram counts, perplexity of log-likelihoods, a
 /// mean. The sums of a resample are all that a bootstrap computes anew.
@@ -76,6 +70,35 @@ struct SummedMetric {
   /// The metric on the examples with these indices, which may occur several times.
   double value(std::span<const std::size_t> sample) const;
 };
+
+/// Whole numbers that are counted in a sentence, or their sums over several.
+template <std::size_t n>
+using Counts = std::array<std::int64_t, n>;
+
+template <std::size_t n>
+Counts<n> sum(const std::vector<Counts<n>>& sentences) {
+  Counts<n> sums{};
+  for (const Counts<n>& sentence : sentences)
+    for (std::size_t k = 0; k < n; ++k) sums[k] += sentence[k];
+  return sums;
+}
+
+/// A score of the first `used` sums as a metric that can be resampled. Those of several systems are means, and rounded.
+template <std::size_t n>
+SummedMetric counted_metric(std::span<const Counts<n>> sentences, std::size_t used,
+                            std::function<double(const Counts<n>&)> score, bool higher_is_better = true) {
+  SummedMetric metric{.width = used,
+                      .of_sums =
+                          [score](std::span<const double> sums) {
+                            Counts<n> counts{};
+                            for (std::size_t k = 0; k < sums.size(); ++k) counts[k] = std::llround(sums[k]);
+                            return score(counts);
+                          },
+                      .higher_is_better = higher_is_better};
+  for (const Counts<n>& sentence : sentences)
+    metric.statistics.insert(metric.statistics.end(), sentence.begin(), sentence.begin() + std::ptrdiff_t(used));
+  return metric;
+}
 
 /// The mean of the scores as a metric that can be resampled.
 SummedMetric mean_metric(std::vector<double> scores);

@@ -33,20 +33,20 @@ std::string prepared(const std::string& line, Tokenization tokenization, bool lo
   return tokenized(lower ? lower_case(line) : line, tokenization);
 }
 
-/// Returns all references of sentence i.
-std::vector<std::string> references_of(const Files& files, std::size_t i, Tokenization tokenization, bool lower) {
-  std::vector<std::string> references;
-  for (const TextFile& file : files.references) references.push_back(prepared(file.lines[i], tokenization, lower));
-  return references;
+/// of(hypothesis, references) for each sentence.
+template <class Of>
+auto per_sentence(const Files& files, Tokenization tokenization, bool lower, const Of& of) {
+  std::vector<decltype(of(std::string(), std::vector<std::string>()))> results;
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    std::vector<std::string> references;
+    for (const TextFile& file : files.references) references.push_back(prepared(file.lines[i], tokenization, lower));
+    results.push_back(of(prepared(files.hypotheses.lines[i], tokenization, lower), references));
+  }
+  return results;
 }
 
 std::vector<BleuStatistics> bleu_statistics_of(const Files& files, Tokenization tokenization, bool lower) {
-  std::vector<BleuStatistics> sentences;
-  for (std::size_t i = 0; i < files.size(); ++i) {
-    sentences.push_back(bleu_statistics(prepared(files.hypotheses.lines[i], tokenization, lower),
-                                        references_of(files, i, tokenization, lower)));
-  }
-  return sentences;
+  return per_sentence(files, tokenization, lower, bleu_statistics);
 }
 
 Scores bleu_scores(const Files& files, const TextMetricOptions& options) {
@@ -69,9 +69,9 @@ Scores mteval_scores(const Files& files, const TextMetricOptions& options) {
   Scores scores;
   for (bool lower : {true, false}) {
     if (options.lower_case.value_or(lower) != lower) continue;
+    const auto sentences = bleu_statistics_of(files, Tokenization::mteval_13a, lower);
     scores.push_back({.name = lower ? "mteval BLEU, lower case" : "mteval BLEU, cased",
-                      .metric = bleu_metric(bleu_statistics_of(files, Tokenization::mteval_13a, lower), 4,
-                                            BleuSmoothing::exponential)});
+                      .metric = bleu_metric(sentences, 4, BleuSmoothing::exponential)});
   }
   return scores;
 }
@@ -79,45 +79,36 @@ Scores mteval_scores(const Files& files, const TextMetricOptions& options) {
 Scores ngram_scores(const Files& files, const TextMetricOptions& options) {
   const auto sentences = bleu_statistics_of(files, Tokenization::mteval_13a, options.lower_case.value_or(true));
   Scores scores;
-  for (int n = 1; n <= BleuStatistics::orders; ++n) {
-    scores.push_back(
-        {.name = fmt::format("{}-grams", n), .metric = precision_metric(sentences, n, BleuSmoothing::exponential)});
-  }
-  for (int n = 1; n <= BleuStatistics::orders; ++n) {
-    scores.push_back(
-        {.name = fmt::format("BLEU-{}", n), .metric = bleu_metric(sentences, n, BleuSmoothing::exponential)});
-  }
+  for (auto [name, metric] : {std::pair("{}-grams", &precision_metric), std::pair("BLEU-{}", &bleu_metric)})
+    for (int n = 1; n <= bleu_orders; ++n)
+      scores.push_back(
+          {.name = fmt::format(fmt::runtime(name), n), .metric = metric(sentences, n, BleuSmoothing::exponential)});
   return scores;
 }
 
 Scores sentence_bleu_scores(const Files& files, const TextMetricOptions& options) {
   std::vector<double> scores;
-  for (const auto& sentence : bleu_statistics_of(files, Tokenization::none, options.lower_case.value_or(false))) {
+  for (const auto& sentence : bleu_statistics_of(files, Tokenization::none, options.lower_case.value_or(false)))
     scores.push_back(bleu(sentence, 4, BleuSmoothing::add_one));
-  }
   return {{.name = "sentence BLEU", .metric = mean_metric(scores)}};
 }
 
 template <bool with_words>
 Scores chrf_scores(const Files& files, const TextMetricOptions& options) {
   const bool lower = options.lower_case.value_or(false);
-  std::vector<ChrfStatistics> sentences;
-  for (std::size_t i = 0; i < files.size(); ++i) {
-    sentences.push_back(chrf_statistics(prepared(files.hypotheses.lines[i], Tokenization::none, lower),
-                                        references_of(files, i, Tokenization::none, lower), with_words));
-  }
+  const auto sentences =
+      per_sentence(files, Tokenization::none, lower, [](const auto& hypothesis, const auto& references) {
+        return chrf_statistics(hypothesis, references, with_words);
+      });
   SummedMetric metric = chrf_metric(sentences);
   std::string line = chrf_line(metric.value(), files.references.size(), lower, with_words);
   return {{.name = with_words ? "chrF2++" : "chrF2", .metric = std::move(metric), .line = std::move(line)}};
 }
 
 Scores ribes_scores(const Files& files, const TextMetricOptions& options) {
-  const bool lower = options.lower_case.value_or(true);
-  std::vector<double> scores;
-  for (std::size_t i = 0; i < files.size(); ++i) {
-    scores.push_back(ribes(prepared(files.hypotheses.lines[i], Tokenization::none, lower),
-                           references_of(files, i, Tokenization::none, lower)));
-  }
+  const auto scores =
+      per_sentence(files, Tokenization::none, options.lower_case.value_or(true),
+                   [](const auto& hypothesis, const auto& references) { return ribes(hypothesis, references); });
   return {{.name = "RIBES", .metric = mean_metric(scores), .decimals = 4}};
 }
 
@@ -139,11 +130,9 @@ void warn_of_other_scripts(const TextFile& file) {
 
 Scores rouge_scores(const Files& files, const TextMetricOptions& options) {
   for (const TextFile& reference : files.references) warn_of_other_scripts(reference);
-  std::vector<Rouge> documents;
-  for (std::size_t i = 0; i < files.size(); ++i) {
-    const auto references = references_of(files, i, Tokenization::none, false);
-    documents.push_back(rouge(files.hypotheses.lines[i], references, options.rouge));
-  }
+  const auto documents = per_sentence(
+      files, Tokenization::none, false,
+      [&](const auto& hypothesis, const auto& references) { return rouge(hypothesis, references, options.rouge); });
   Scores scores;
   const auto add = [&](const std::string& name, RougeScore Rouge::*kind) {
     std::vector<double> f1;
