@@ -26,7 +26,8 @@ struct Analysis {
 };
 
 constexpr Analysis analyses[] = {
-    {"attention", "shows an attention of one sentence as numbers or picture, or all attentions as an interactive page",
+    {"attention",
+     "shows an attention of one sentence as numbers or picture, or all attentions of some sentences as a page",
      attention_of_sentence},
     {"row", "shows one row of an attention: energies, their softmax, the bias and the revised weights",
      row_of_attention},

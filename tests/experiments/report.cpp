@@ -19,12 +19,15 @@ namespace {
 
 const std::string hostile = "</script><b a=\"x\" b='y'>&amp;\x01\n\xff\u202e]]>";
 
-HeatMap example_map() {
-  return {.title = hostile, .queries = {"the", hostile}, .keys = {"a", "<s>", "&"}, .values = {.1, .2, .7, 0, 1, -.5}};
+HeadMaps example_map() {
+  return {.title = hostile,
+          .queries = {"the", hostile},
+          .keys = {"a", "<s>", "&"},
+          .heads = {{.values = {.1, .2, .7, 0, 1, -.5}}}};
 }
 
-std::vector<double> ticks_of(double low, double high, bool logarithmic = false) {
-  Axis axis{"x", logarithmic, low, high};
+std::vector<double> ticks_of(double low, double high) {
+  const Axis axis{.label = "x", .low = low, .high = high};
   return AxisScale(axis, {}, AxisScale::Ends::at_ticks, 0, 1).ticks();
 }
 
@@ -90,24 +93,23 @@ BOOST_AUTO_TEST_CASE(a_page_stands_alone) {
   BOOST_TEST(count(html, "<div class=\"figures\">") == 1u);  // both maps side by side
 }
 
-BOOST_AUTO_TEST_CASE(a_heat_map_has_a_cell_with_its_value_for_every_pair) {
-  HeatMap map = example_map();
+BOOST_AUTO_TEST_CASE(a_single_map_has_a_cell_with_its_value_for_every_pair) {
+  HeadMaps map = example_map();
   map.title = "map";
-  map.marked = {{1, 2}};
+  map.heads[0].marked = {{1, 2}};
   std::string text = svg(map);
   BOOST_TEST(markup_error(text) == "");
   BOOST_TEST(count(text, "<title>query ") == 6u);
   BOOST_TEST(contains(text, "fill-opacity=\"0.7\"><title>query 0 &#39;the&#39;, key 2 &#39;&amp;&#39;: 0.7</title>"));
   BOOST_TEST(contains(text, "class=\"cold\""));
   BOOST_TEST(count(text, "class=\"marked\"") == 1u);
-  map.values[0] = std::nan("");
-  map.values[1] = -std::numeric_limits<double>::infinity();
+  map.heads[0].values[0] = std::nan("");
+  map.heads[0].values[1] = -std::numeric_limits<double>::infinity();
   std::string missing = svg(map);
   BOOST_TEST(count(missing, "class=\"missing\"") == 2u);
   BOOST_TEST(!contains(missing, "opacity=\"nan"));
   map.keys.pop_back();
   BOOST_TEST(contains(message_of([&] { svg(map); }), "6 values for 2 queries and 2 keys; expected 4"));
-  BOOST_TEST(markup_error(svg(HeatMap{})) == "");
 }
 
 BOOST_AUTO_TEST_CASE(maps_of_heads_share_a_colour_scale_and_show_centres) {
@@ -133,14 +135,14 @@ BOOST_AUTO_TEST_CASE(maps_of_heads_share_a_colour_scale_and_show_centres) {
 
 BOOST_AUTO_TEST_CASE(gaps_break_a_curve_and_bad_values_never_reach_the_drawing) {
   double nan = std::nan(""), infinity = std::numeric_limits<double>::infinity();
-  LineChart chart{"loss", {"step"}, {"nats", true}, {}};
-  chart.series.push_back({"a", {1, 2, 3, 4, 5, 6, 7}, {1, 2, nan, 4, -1, 5, infinity}, {}});
+  LineChart chart{"loss", {"step"}, {"nats"}, {}};
+  chart.series.push_back({"a", {1, 2, 3, 4, 5, 6, 7}, {1, 2, nan, 4, infinity, 5, -infinity}, {}});
   chart.series.push_back({"b", {1, 2, 3}, {1, 2, 3}, {.5, nan, 5}});
   std::string text = svg(chart);
   BOOST_TEST(markup_error(text) == "");
   BOOST_TEST(!contains(text, "nan"));
   BOOST_TEST(!contains(text, "inf"));
-  std::string path = text.substr(text.find("<path class=\"curve c0\""));
+  std::string path = text.substr(text.rfind("<path class=\"curve c0\""));  // behind that of the legend
   path = path.substr(0, path.find("/>"));
   BOOST_TEST(count(path, "M") == 3u);  // 1 2 | 4 | 5
   BOOST_TEST(count(path, "L") == 1u);
@@ -148,7 +150,7 @@ BOOST_AUTO_TEST_CASE(gaps_break_a_curve_and_bad_values_never_reach_the_drawing) 
   BOOST_TEST(message_of([&] { svg(chart); }) == "chart 'loss': series 'c' has 1 x values and 0 y values");
 }
 
-BOOST_AUTO_TEST_CASE(a_cloud_of_many_points_is_one_path) {
+BOOST_AUTO_TEST_CASE(a_cloud_of_points_is_one_path) {
   Series few, many;
   for (int i = 0; i < 500; ++i) {
     Series& series = i < 100 ? few : many;
@@ -156,9 +158,9 @@ BOOST_AUTO_TEST_CASE(a_cloud_of_many_points_is_one_path) {
     if (i < 100) many.x.push_back(-i), many.y.push_back(i % 7);
   }
   const std::string text = svg(ScatterPlot{"", {"x"}, {"y"}, {few, many}});
-  BOOST_TEST(count(text, "<circle") == 100u);
-  BOOST_TEST(count(text, "<path class=\"cloud c1\"") == 1u);
-  BOOST_TEST(count(text, "h0") == 500u);
+  for (const char* series : {"c0", "c1"})
+    BOOST_TEST(count(text, std::string("<path class=\"dots cloud ") + series) == 1u);
+  BOOST_TEST(count(text, "h0") == 600u);
 }
 
 BOOST_AUTO_TEST_CASE(an_axis_of_tokens_has_their_texts_in_place_of_numbers) {
@@ -175,18 +177,6 @@ BOOST_AUTO_TEST_CASE(an_axis_of_tokens_has_their_texts_in_place_of_numbers) {
   const std::string many = svg(LineChart{"", {"key", tokens}, {}, {series}});
   BOOST_TEST(contains(many, "&lt;t0&gt;"));
   BOOST_TEST(!contains(many, "&lt;t1&gt;"));  // would be written over the first
-}
-
-BOOST_AUTO_TEST_CASE(long_curves_are_thinned_and_keep_their_peaks_and_gaps) {
-  Series series;
-  for (int i = 0; i < 100000; ++i) {
-    series.x.push_back(i);
-    series.y.push_back(i == 54321 ? 100 : i == 54320 || i == 77777 ? std::nan("") : i % 3);
-  }
-  std::string text = svg(LineChart{"", {}, {}, {series}});
-  BOOST_TEST(text.size() < 40000u);
-  BOOST_TEST(contains(text, " 6L"));  // the top of a chart without title and legend
-  BOOST_TEST(count(text.substr(text.find("class=\"curve")), "M") == 3u);
 }
 
 BOOST_AUTO_TEST_CASE(curves_of_one_colour_differ_in_their_strokes) {
@@ -208,7 +198,7 @@ BOOST_AUTO_TEST_CASE(charts_without_data_say_so) {
 }
 
 BOOST_AUTO_TEST_CASE(a_histogram_shows_shares_of_all_values) {
-  Histogram histogram{"", {"D", false, 0.0, 4.0}, {{"", {0.5, 1.5, 1.6, 4.0, 9, std::nan("")}}}, 4};
+  Histogram histogram{"", {.label = "D", .low = 0.0, .high = 4.0}, {{"", {0.5, 1.5, 1.6, 4.0, 9, std::nan("")}}}, 4};
   // bins 0, 1, 1 and 3 get a sixth each, 9 and NaN are outside; the axis goes up to 40 % at 234 pixels above the base
   std::string text = svg(histogram);
   BOOST_TEST(markup_error(text) == "");
@@ -217,8 +207,6 @@ BOOST_AUTO_TEST_CASE(a_histogram_shows_shares_of_all_values) {
 
 BOOST_AUTO_TEST_CASE(ticks_are_round_and_inside) {
   BOOST_TEST((ticks_of(0, 100) == std::vector<double>{0, 20, 40, 60, 80, 100}));
-  BOOST_TEST((ticks_of(1, 1000, true) == std::vector<double>{1, 10, 100, 1000}));
-  BOOST_TEST((ticks_of(1, 30, true) == std::vector<double>{1, 2, 5, 10, 20}));
   for (double low : {-1e6, -3.7, -1e-7, 0.0, 1e-9, 42.0}) {
     for (double span : {1e-9, 0.3, 7.0, 12345.0, 1e12}) {
       auto ticks = ticks_of(low, low + span);
@@ -231,12 +219,11 @@ BOOST_AUTO_TEST_CASE(ticks_are_round_and_inside) {
       }
     }
   }
-  BOOST_TEST(ticks_of(1e-300, 1e300, true).size() <= 12u);
 }
 
 BOOST_AUTO_TEST_CASE(labels_are_short) {
-  auto label = [](double low, double high, double tick, bool logarithmic = false) {
-    return AxisScale(Axis{"", logarithmic, low, high}, {}, AxisScale::Ends::at_ticks, 0, 1).label(tick);
+  auto label = [](double low, double high, double tick) {
+    return AxisScale(Axis{.low = low, .high = high}, {}, AxisScale::Ends::at_ticks, 0, 1).label(tick);
   };
   BOOST_TEST(label(0, 30000, 20000) == "20k");
   BOOST_TEST(label(0, 3000, 2000) == "2000");
@@ -244,8 +231,6 @@ BOOST_AUTO_TEST_CASE(labels_are_short) {
   BOOST_TEST(label(-0.4, 0.4, -0.2) == "−0.2");
   BOOST_TEST(label(-0.4, 0.4, 1e-17) == "0");
   BOOST_TEST(label(0, 1, 0.6000000000000001) == "0.6");
-  BOOST_TEST(label(1e-5, 1, 2e-5, true) == "2e-5");
-  BOOST_TEST(label(1e-5, 1, 0.01, true) == "0.01");
 }
 
 BOOST_AUTO_TEST_CASE(each_of_several_groups_has_its_name_in_every_format) {
@@ -335,7 +320,9 @@ BOOST_AUTO_TEST_CASE(wrong_formats_and_places_are_refused_with_what_would_be_rig
   const std::map<std::vector<std::string>, std::string> mistakes{
       {{run, "--format", "svg"}, "report: --format svg" + advice},
       {{run, "--out", out + "/f.svg"}, "report: --out " + out + "/f.svg" + advice},
-      {{run, "--out", out + "/f.png"}, "report: --out " + out + "/f.png" + advice},
+      {{run, "--out", out + "/f.png"},
+       "report: --out " + out + "/f.png: pictures are written as SVG; write " + out +
+           "/f.svg, then `rsvg-convert -f png " + out + "/f.svg -o " + out + "/f.png` (Debian's librsvg2-bin)\n"},
       {{run, "--out", out + "/t.tex", "--format", "csv"},
        "report: --out " + out +
            "/t.tex: the ending is that of latex, but --format is csv; leave --format out, or change the ending\n"},
@@ -446,13 +433,12 @@ BOOST_AUTO_TEST_CASE(a_drawing_of_its_own_needs_no_browser) {
       BOOST_TEST(!contains(text, of_browsers), of_browsers << " in\n" << text);
     BOOST_TEST(contains(text, "fill=\"#ffffff\"/>"));  // a dark page does not shine through
   }
-  BOOST_TEST(contains(lines, ".curve.c0 { fill: none; stroke: #0b6fb8;"), lines);
+  BOOST_TEST(contains(lines, ".c0 { color: #0b6fb8; }"), lines);
   BOOST_TEST(contains(palette_style(), " --c0: #58aef0;"));  // pages keep their dark colours
 }
 
 BOOST_AUTO_TEST_CASE(an_axis_does_not_pass_the_bounds_of_what_it_measures) {
-  Axis accuracy("accuracy");
-  accuracy.least = 0, accuracy.most = 100;
+  const Axis accuracy{.label = "accuracy", .least = 0, .most = 100};
   const auto range = [&](const std::vector<double>& values) {
     const AxisScale scale(accuracy, {values}, AxisScale::Ends::at_ticks, 0, 10);
     return std::pair(scale.low(), scale.high());

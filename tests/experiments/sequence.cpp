@@ -118,7 +118,7 @@ BOOST_AUTO_TEST_CASE(a_comparison_trains_tests_and_leaves_runs_that_decode) {
     BOOST_TEST(contains(ended.out, row), ended.out);
   std::string page = contents(folder / "out" / "report.html");
   BOOST_TEST(markup_error(page) == "");
-  BOOST_TEST(count(page, "<path class=\"curve") == 6u);  // the development set's and the loss, of three
+  BOOST_TEST(count(page, "<path class=\"curve") == 12u);  // the development set's and the loss, of three; and legends
   Json far = load_json(folder / "out" / "far-seed-1" / "config.json");
   BOOST_TEST(far.at("cross-attention") == "gaussian");
   BOOST_TEST(far.at("attention") == "");
@@ -169,7 +169,7 @@ BOOST_AUTO_TEST_CASE(several_test_sets_are_tested_one_after_the_other) {
   const std::string out = (folder / "out").string();
   const Ended trained = ended("translate", tiny(out, joined(data, {"--test-set", "news,talks"})));
   BOOST_TEST_REQUIRE(trained.status == 0, trained.err);
-  for (const char* part : {" news BLEU ", " talks BLEU ", "news: 5 examples; talks: 7 examples"})
+  for (const char* part : {"news BLEU ", "talks BLEU ", "news: 5 examples; talks: 7 examples"})
     BOOST_TEST(contains(trained.out, part), trained.out);
   const Json tests = load_json(folder / "out" / "result.json").at("tests");
   BOOST_TEST(tests.size() == 2u);

@@ -418,7 +418,7 @@ BOOST_AUTO_TEST_CASE(a_report_of_several_comparisons_has_every_form) {
     return made.out;
   };
   const std::string text = report({"--baseline", "relative"});
-  for (const char* part : {"\nglobal ", "\nrelative ", "over 2 seeds", "against 'relative', two-sided paired bootstrap",
+  for (const char* part : {"global ", "relative\n", "over 2 seeds", "against 'relative', two-sided paired bootstrap",
                            "\nRuns made 20", " by 2 commands\nPrinted 20", ": report "})
     BOOST_TEST(contains(text, part), text);
   for (const char* format : {"text", "markdown", "csv", "latex", "json", "html", "tsv"}) {

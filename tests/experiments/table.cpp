@@ -5,6 +5,8 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include "experiments/support/program/terminal.h"
+#include "experiments/support/text/words.h"
 #include "tests/files.h"
 
 using namespace fovea;
@@ -94,6 +96,31 @@ BOOST_AUTO_TEST_CASE(a_single_run_has_no_deviation_and_nan_is_nothing) {
              "───────────────\n"
              "80.0  2.0 ± 1.0\n"
              "   –  ␊\n");
+}
+
+// Long texts are folded, a table of few rows is turned, and of another one the last columns are left out and named.
+BOOST_AUTO_TEST_CASE(a_table_for_a_terminal_fits_120_columns) {
+  for (auto [rows, columns, words] : {std::tuple(3, 1, 30), {2, 25, 1}, {40, 25, 1}, {5, 4, 12}}) {
+    std::vector<std::string> headings{"model"};
+    for (int c = 0; c < columns; ++c) headings.push_back(fmt::format("column {}", c));
+    Table table(headings);
+    for (int r = 0; r < rows; ++r) {
+      std::vector<Cell> cells{fmt::format("row {}", r)};
+      for (int c = 0; c < columns; ++c) {
+        std::string text;
+        for (int w = 0; w < words; ++w) text += fmt::format("{}w{}.{}.{}", w > 0 ? " " : "", r, c, w);
+        cells.push_back(words == 1 ? Cell::number(r + c / 100.0, 2) : Cell(text));
+      }
+      table.row(cells);
+    }
+    const std::string text = table.text();
+    for (std::string_view line : split_columns(text, '\n')) BOOST_TEST(display_width(line) <= 120u, line);
+    const std::size_t left_out = text.find("Not shown, to fit 120 columns: column ");
+    BOOST_TEST((left_out != std::string::npos) == (rows == 40));
+    for (const std::string& heading : headings) BOOST_TEST(contains(text, heading), heading);
+    for (int w = 0; w < words && words > 1; ++w) BOOST_TEST(contains(text, fmt::format("w1.0.{}", w)));
+    if (rows == 2) BOOST_TEST(contains(text, "column 24   0.24   1.24\n"), text);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_row_of_the_wrong_length_is_a_bug) {

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "experiments/support/analysis/sentence_view.h"
 #include "experiments/support/data/text_pair.h"
 #include "experiments/support/data/vocabulary.h"
-#include "experiments/support/report/attention_view.h"
 #include "experiments/support/sequence/sequence_models.h"
 #include "experiments/support/training/task.h"
 #include "nn/module.h"

@@ -10,7 +10,7 @@
 #include "attention/registry.h"
 #include "autograd/operations.h"
 #include "experiments/support/analysis/commands.h"
-#include "experiments/support/analysis/finding_parts.h"
+#include "experiments/support/analysis/run_flags.h"
 #include "experiments/support/program/cli.h"
 
 namespace fovea {
@@ -18,7 +18,6 @@ namespace fovea {
 namespace {
 
 using Values = std::vector<double>;
-using NamedRows = std::vector<std::pair<std::string, Values>>;
 
 std::vector<std::string> numbered(std::int64_t count) {
   std::vector<std::string> names;
@@ -26,8 +25,8 @@ std::vector<std::string> numbered(std::int64_t count) {
   return names;
 }
 
-/// A table with a row for each name, and a column for each of its numbers.
-Table table_of_rows(const NamedRows& rows, int decimals) {
+/// A table with a row for each name, and a column for each of its numbers; the same as a map.
+Table table_of_rows(const Columns& rows, int decimals) {
   std::vector<std::string> headings{""};
   for (const std::string& key : numbered(std::ssize(rows.front().second))) headings.push_back(key);
   Table table(headings);
@@ -38,13 +37,11 @@ Table table_of_rows(const NamedRows& rows, int decimals) {
   }
   return table;
 }
-
-HeatMap map_of_rows(const std::string& title, const NamedRows& rows) {
-  HeatMap map{.title = title, .keys = numbered(std::ssize(rows.front().second))};
-  map.query_label = "row";
+HeadMaps map_of_rows(const std::string& title, const Columns& rows) {
+  HeadMaps map{.title = title, .keys = numbered(std::ssize(rows.front().second)), .heads = {{}}, .query_label = "row"};
   for (const auto& [name, values] : rows) {
     map.queries.push_back(name);
-    map.values.insert(map.values.end(), values.begin(), values.end());
+    map.heads[0].values.insert(map.heads[0].values.end(), values.begin(), values.end());
   }
   return map;
 }
@@ -113,16 +110,14 @@ Finding window_demonstration(Cli& cli) {
   const AttentionTrace trace =
       traced(fmt::format("classic(window(pointers=given, segment={}, mask={}))", segment, mask), 1, n, Place::cross,
              input(left_pointer, left_position), input(right_pointer, right_position));
-  std::vector<double> window;
-  for (const auto& [name, value] : trace.quantities)
-    if (name == "window") window = value.value().to_vector<double>();
-  const NamedRows rows{{"φ left", left},
-                       {"φ right", right},
-                       {"F left", mass(left, true)},
-                       {"S right", mass(right, false)},
-                       {"F right", mass(right, true)},
-                       {"S left", mass(left, false)},
-                       {"mask m", window}};
+  const AttentionView view = view_of(trace, Place::cross, {"query"}, numbered(n));
+  const Columns rows{{"φ left", left},
+                     {"φ right", right},
+                     {"F left", mass(left, true)},
+                     {"S right", mass(right, false)},
+                     {"F right", mass(right, true)},
+                     {"S left", mass(left, false)},
+                     {"mask m", view.at("window").values}};
   return {.title = fmt::format("The window between two pointers, segments of {}", segment),
           .notes = {"F sums a pointer up to the end of each key's segment, S from its start on. "
                     "m = F left · S right + F right · S left (Nguyen et al. 2020, eq. 9); keys count from 0."},
@@ -202,7 +197,7 @@ Finding location_demonstration(Cli& cli) {
   cli.option("--normalize", normalize, "divide by the sum of each row");
   cli.parse();
   const auto n = static_cast<std::size_t>(length);
-  NamedRows rows;  // of the query in the middle
+  Columns rows;  // of the query in the middle
   Finding finding{.title = "Weights by position alone", .notes = {fmt::format("The row of query {} of {}.", n / 2, n)}};
   std::vector<Chart> maps;
   const auto add = [&](const std::string& name, const std::string& method) {
@@ -210,7 +205,8 @@ Finding location_demonstration(Cli& cli) {
         traced("classic(" + method + ")", length, length, Place::encoder).weights.value().to_vector<double>();
     const auto middle = weights.begin() + static_cast<std::ptrdiff_t>(n / 2 * n);
     rows.emplace_back(name, std::vector<double>(middle, middle + static_cast<std::ptrdiff_t>(n)));
-    maps.push_back(HeatMap{.title = name, .queries = numbered(length), .keys = numbered(length), .values = weights});
+    maps.push_back(
+        HeadMaps{.title = name, .queries = numbered(length), .keys = numbered(length), .heads = {{.values = weights}}});
   };
   add("mean", "mean");
   for (auto [name, method] : {std::pair("Laplace, b", "laplace"), {"Gaussian, sigma", "gaussian_location"}})

@@ -1,10 +1,13 @@
-// Distributions over sentences: windows and the attention near a query, for each layer and head.
-#include <limits>
+// Distributions over sentences: windows, the attention near a query, and where attentions look before and after
+// training.
+#include <algorithm>
+#include <cmath>
+#include <map>
 
 #include <fmt/core.h>
 
 #include "experiments/support/analysis/commands.h"
-#include "experiments/support/analysis/finding_parts.h"
+#include "experiments/support/analysis/run_flags.h"
 #include "experiments/support/metrics/attention_spread.h"
 #include "experiments/support/metrics/statistics.h"
 
@@ -12,17 +15,13 @@ namespace fovea {
 
 namespace {
 
-constexpr std::int64_t every_head = std::numeric_limits<std::int64_t>::max();
+using Values = std::vector<double>;
 
 /// The series or group of this name, which is the last one or new.
 template <class Named>
 Named& named(std::vector<Named>& all, const std::string& name) {
   if (all.empty() || all.back().name != name) all.push_back({.name = name});
   return all.back();
-}
-
-void append(std::vector<double>& to, const std::vector<double>& values) {
-  to.insert(to.end(), values.begin(), values.end());
 }
 
 /// The quantities "center" and "width" of a head, as far as the attention has them.
@@ -33,46 +32,46 @@ Columns centers_and_widths(const AttentionView& view, std::int64_t head) {
   return found;
 }
 
-/// Every n-th point, so that at most `most` are drawn.
-Series thinned(const Series& series, std::size_t most) {
-  Series kept{.name = series.name};
-  for (std::size_t k = 0; k < series.x.size(); k += series.x.size() / most + 1)
-    kept.x.push_back(series.x[k]), kept.y.push_back(series.y[k]);
-  return kept;
-}
-
 }  // namespace
 
 Finding widths(Cli& cli) {
-  RunFlags flags(cli, true);
-  flags.add_sentences(cli);
+  RunFlags flags(cli, RunFlags::several | RunFlags::set | RunFlags::sentences);
   cli.parse();
-  const Runs runs = flags.all();
+  const Runs runs = flags.runs();
   const Samples samples = samples_of(flags, 1, every_head, "a center or a width", centers_and_widths);
   std::map<std::string, ScatterPlot> points;  // by layer: a point for each query
   std::map<std::string, Histogram> histograms;
   LineChart by_head{.title = "Mean width of each head", .x = {"head"}, .y = {"D, tokens"}};
   for (const HeadSample& sample : samples.heads) {
-    const std::string layer = place_text(sample.attention);
+    const std::string layer = sample.place();
     const auto& [last, D] = sample.values.back();
     if (last != "width D") continue;
-    append(named(histograms[layer].groups, sample.run).values, D);
+    Values& drawn = named(histograms[layer].groups, sample.run).values;
+    drawn.insert(drawn.end(), D.begin(), D.end());
     Series& means = named(by_head.series, runs.size() > 1 ? sample.run + ", " + layer : layer);
     means.x.push_back(double(sample.head));
     means.y.push_back(mean(D));
     means.deviation.push_back(D.size() > 1 ? sample_standard_deviation(D) : 0);
     Series& cloud = named(points[layer].series, sample.run);
-    if (sample.values.size() == 2) append(cloud.x, sample.values.front().second), append(cloud.y, D);
+    const Values& P = sample.values.front().second;
+    for (std::size_t k = 0; k < D.size() && sample.values.size() == 2; ++k)
+      cloud.x.push_back(P[k]), cloud.y.push_back(D[k]);
   }
   Finding finding{.title = "Centers and widths of windows",
                   .notes = {fmt::format("Means and standard deviations over all queries of {} sentences, in tokens.",
                                         samples.sentences)},
                   .tables = {{"", table_of(samples, 2)}},
                   .runs = runs};
-  constexpr std::size_t most_points = 600;
   for (auto& [layer, plot] : points) {
     plot.title = layer + ": centers and widths", plot.x = {"center P"}, plot.y = {"width D"};
-    for (Series& series : plot.series) series = thinned(series, most_points);
+    for (Series& series : plot.series) {  // every n-th point, so that not too many are drawn
+      constexpr std::size_t most_points = 600;
+      const std::size_t stride = series.x.size() / most_points + 1;
+      for (Values* values : {&series.x, &series.y}) {
+        for (std::size_t k = 0; k * stride < values->size(); ++k) (*values)[k] = (*values)[k * stride];
+        values->resize((values->size() + stride - 1) / stride);
+      }
+    }
     Histogram& histogram = histograms[layer];
     histogram.title = layer + ": widths", histogram.x = {"width D, tokens"};
     finding.figures.insert(finding.figures.end(), {plot, histogram});
@@ -88,7 +87,7 @@ double mass_within(const AttentionView& view, std::int64_t head, int distance) {
   const auto I = std::int64_t(view.queries.size()), J = std::int64_t(view.keys.size());
   const ViewedQuantity& weights = view.quantities.front();
   // the mean over heads of the shares, which for shares near the query's position is the share of the mean
-  const std::vector<double> values = head > 0 ? view.head(weights, head) : weights.values;
+  const Values values = head > 0 ? view.head(weights, head) : weights.values;
   const Tensor tensor = Tensor::from(values, {1, head > 0 ? 1 : weights.heads, I, J});
   return (view.place == Place::cross ? attention_near_peak(tensor, std::vector{I}, std::vector{J}, distance)
                                      : attention_within(tensor, std::vector{I}, distance))
@@ -98,14 +97,13 @@ double mass_within(const AttentionView& view, std::int64_t head, int distance) {
 }  // namespace
 
 Finding mass(Cli& cli) {
-  RunFlags flags(cli, true);
+  RunFlags flags(cli, RunFlags::several | RunFlags::set | RunFlags::sentences);
   std::vector<int> distances{1, 2, 4};
   bool by_head = false;
-  flags.add_sentences(cli);
   cli.option("--within", distances, "distances in tokens, separated by commas").at_least(0);
   cli.option("--by-head", by_head, "also show every head");
   cli.parse();
-  const Runs runs = flags.all();
+  const Runs runs = flags.runs();
   const Samples samples =
       samples_of(flags, 0, by_head ? every_head : 0, "weights", [&](const auto& view, std::int64_t head) {
         Columns shares;
@@ -116,7 +114,7 @@ Finding mass(Cli& cli) {
   LineChart chart{.title = "Attention near the query", .x = {"distance w, tokens"}, .y = {"% of the attention"}};
   for (const HeadSample& sample : samples.heads) {
     if (sample.head > 0) continue;
-    const std::string name = place_text(sample.attention) + ": " + sample.attention.method;
+    const std::string name = sample.place() + ": " + sample.attention.method;
     Series& series = chart.series.emplace_back(Series{.name = runs.size() > 1 ? sample.run + ", " + name : name});
     series.x.assign(distances.begin(), distances.end());
     for (const auto& [heading, shares] : sample.values) series.y.push_back(mean(shares));
@@ -128,6 +126,126 @@ Finding mass(Cli& cli) {
                                 samples.sentences)},
           .tables = {{"", table_of(samples, 2)}},
           .figures = {chart},
+          .runs = runs};
+}
+
+// ---- Before and after training: whether a method can still learn
+
+namespace {
+
+/// The number of keys that query i sees in a sentence of its own.
+std::size_t visible_keys(const AttentionView& view, std::size_t i) {
+  return view.place == Place::decoder ? i % view.queries.size() + 1 : view.keys.size();
+}
+
+/// Centres as a share of the last position that the query sees. Queries that see one key are left out.
+Values center_shares(const AttentionView& view, const ViewedQuantity& centers) {
+  Values shares;
+  for (std::size_t k = 0; k < centers.values.size(); ++k)
+    if (const std::size_t n = visible_keys(view, k); n > 1) shares.push_back(centers.values[k] / double(n - 1));
+  return shares;
+}
+
+/// The entropy of each distribution over the keys, as a share of the largest one, log n. Rows of one key are left out.
+Values entropy_shares(const AttentionView& view, const ViewedQuantity& pairs) {
+  Values shares;
+  const std::size_t J = view.keys.size();
+  for (std::size_t row = 0; row * J < pairs.values.size(); ++row) {
+    const Values p(pairs.values.begin() + std::ptrdiff_t(row * J), pairs.values.begin() + std::ptrdiff_t(row * J + J));
+    double sum = 0, entropy = 0;
+    for (double each : p) sum += each;
+    for (double each : p)
+      if (each > 0) entropy -= each / sum * std::log(each / sum);
+    const std::size_t n = visible_keys(view, row);
+    if (n > 1 && sum > 0) shares.push_back(entropy / std::log(double(n)));
+  }
+  return shares;
+}
+
+/// The entries of pairs that a query sees; a number for each query as it is.
+Values visible_values(const AttentionView& view, const ViewedQuantity& quantity) {
+  if (!quantity.of_pairs) return quantity.values;
+  Values values;
+  const std::size_t J = view.keys.size();
+  for (std::size_t k = 0; k < quantity.values.size(); ++k)
+    if (k % J < visible_keys(view, k / J)) values.push_back(quantity.values[k]);
+  return values;
+}
+
+/// How a quantity is summed up. A number below `low` or above `high` is at the edge: its derivative with respect to the
+/// parameters is nearly 0 there, or its window has a single key.
+struct Measure {
+  const char *quantity, *heading;
+  Values (*values)(const AttentionView&, const ViewedQuantity&);
+  double low, high;
+};
+constexpr Measure measures[] = {
+    {"hidden", "mean |tanh| of the hidden layer", visible_values, -HUGE_VAL, 0.95},
+    {"center", "centre, as a share of the last position", center_shares, 0.05, 0.95},
+    {"width", "width, tokens", visible_values, 0.9, HUGE_VAL},
+    {"span", "span, tokens", visible_values, 0.9, HUGE_VAL},
+    {"gate", "gate", visible_values, 0.05, 0.95},
+    {"mask", "mask", visible_values, 0.05, 0.95},
+    {"forget_gate", "forget gate", visible_values, 0.05, HUGE_VAL},
+    {"left_pointer", "entropy of the left pointer / log n", entropy_shares, 0.05, HUGE_VAL},
+    {"right_pointer", "entropy of the right pointer / log n", entropy_shares, 0.05, HUGE_VAL},
+    {"weights", "entropy of the weights / log n", entropy_shares, 0.05, HUGE_VAL},
+};
+
+/// The measures of all heads of an attention.
+Columns measured(const AttentionView& view, std::int64_t) {
+  Columns found;
+  for (const Measure& measure : measures)
+    if (const ViewedQuantity* quantity = view.find(measure.quantity))
+      found.emplace_back(measure.heading, measure.values(view, *quantity));
+  return found;
+}
+
+}  // namespace
+
+Finding starts(Cli& cli) {
+  RunFlags flags(cli, RunFlags::several | RunFlags::set | RunFlags::sentences);
+  flags.most_sentences = 50;
+  cli.parse();
+  const Runs runs = flags.runs();
+  const std::vector<std::string> names = flags.names();
+  std::vector<std::string> headings{"run", "place", "layer", "attention", "quantity"};
+  for (const char* when : {"initial", "trained"})
+    for (const char* what : {"10 %", "50 %", "90 %", "at the edge, %"})
+      headings.push_back(fmt::format("{} {}", when, what));
+  Table table(headings);
+  std::size_t sentences = 0;
+  for (std::size_t r = 0; r < runs.size(); ++r) {
+    const auto run = flags.open(runs[r]);
+    sentences = flags.sentences_of(*run);
+    const std::vector<HeadSample> trained = samples_of(*run, names[r], sentences, 0, 0, measured);
+    run->restart();
+    const std::vector<HeadSample> initial = samples_of(*run, names[r], sentences, 0, 0, measured);
+    for (std::size_t a = 0; a < trained.size(); ++a)
+      for (std::size_t q = 0; q < trained[a].values.size(); ++q) {
+        const auto& [heading, after] = trained[a].values[q];
+        const AttentionView& at = trained[a].attention;
+        const auto& measure = *std::find_if(std::begin(measures), std::end(measures),
+                                            [&, &name = heading](const Measure& one) { return name == one.heading; });
+        std::vector<Cell> row{names[r], name_of(at.place), at.layer, at.method, heading};
+        for (const Values* values : {&initial[a].values[q].second, &after}) {
+          const auto at_edge = std::count_if(values->begin(), values->end(),
+                                             [&](double x) { return x < measure.low || x > measure.high; });
+          for (double share : {0.1, 0.5, 0.9})
+            row.push_back(values->empty() ? Cell() : Cell::number(percentile(*values, share), 3));
+          row.push_back(values->empty() ? Cell() : Cell::number(100 * double(at_edge) / double(values->size()), 1));
+        }
+        table.row(row);
+      }
+  }
+  return {.title = "Where attentions look before and after training",
+          .notes = {fmt::format(
+              "Percentiles over all heads and queries of {} sentences, with the initial values of each run's seed and "
+              "with its trained ones. At the edge are hidden units, centres, gates and masks whose sigmoid or tanh is "
+              "saturated (beyond 0.95, or below 0.05 too), widths below 0.9 tokens, and distributions whose entropy is "
+              "below 5 % of that of equal weights: a method whose numbers are there hardly learns any more.",
+              sentences)},
+          .tables = {{"", table}},
           .runs = runs};
 }
 

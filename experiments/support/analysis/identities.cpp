@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <map>
 
 #include <fmt/core.h>
 
@@ -20,9 +21,11 @@ namespace {
 
 using Values = std::vector<double>;
 
-// The random sentences: their number, tokens of each, width of the states; and the heads of attentions.
-constexpr std::int64_t sentences = 2, length = 9, width = 6;
-constexpr int heads_of_all = 2;
+// The random sentences: their number, tokens of each, width of the states; and the tokens that stay the same where
+// others behind them change.
+constexpr std::int64_t sentences = 2, length = 9, width = 6, same = length - 3;
+
+Values values_of(const Variable& x) { return x.value().to_vector<double>(); }
 
 double largest_difference(const Values& left, const Values& right) {
   require(left.size() == right.size(), "{} numbers and {} cannot be compared", left.size(), right.size());
@@ -31,61 +34,56 @@ double largest_difference(const Values& left, const Values& right) {
   return largest;
 }
 
-Values values_of(const Variable& x) { return x.value().to_vector<double>(); }
-
-/// Random numbers and attentions. Parameters of the same name have the same values in all attentions.
-class Draws {
- public:
-  explicit Draws(std::uint64_t seed) : seed_(seed), states(random("states", {sentences, length, width})) {}
+/// Random numbers by name: parameters of the same name have the same values in all attentions.
+struct Draws {
+  std::uint64_t seed;
 
   Tensor random(const std::string& name, const Shape& shape) const {
     Tensor values = Tensor::empty(shape, DType::f64);
-    Generator generator(stable_hash(name) + seed_);
+    Generator generator(stable_hash(name) + seed);
     fill_normal(values, generator);
     return values;
   }
+  Tensor states() const { return random("states", {sentences, length, width}); }
 
-  void fill(Module& module) const {
+  /// Gives a module random parameters, but those that are given.
+  void fill(Module& module, const std::map<std::string, Tensor>& given = {}) const {
     module.to(DType::f64);
     module.train(false);
     for (auto& parameter : module.parameters()) {
+      const auto own = given.find(parameter.name);
       Tensor value = parameter.variable.value();
-      value.copy_from(random(parameter.name, value.shape()));
+      value.copy_from(own == given.end() ? random(parameter.name, value.shape()) : own->second);
     }
   }
-
-  std::unique_ptr<Attention> attention(const std::string& specification, Place place = Place::encoder,
-                                       int heads = heads_of_all) const {
-    auto made = attention_factory(specification)({.model_dim = width, .heads = heads, .place = place});
-    fill(*made);
-    return made;
-  }
-
-  /// The output of an attention for random states.
-  Values output(const std::string& specification, AttentionInput input = {}, Place place = Place::encoder) const {
-    const NoGrad off;
-    if (!input.query.defined()) input.query = input.key = input.value = Variable(states);
-    input.causal = place == Place::decoder;
-    return values_of(attention(specification, place)->forward(input));
-  }
-
-  /// A quantity that an attention computes for random states, such as its window.
-  Values quantity(const std::string& specification, const std::string& name) const {
-    AttentionTrace trace;
-    AttentionInput input;
-    input.trace = &trace;
-    output(specification, input);
-    for (const auto& [each, value] : trace.quantities)
-      if (each == name) return values_of(value);
-    fail("{} computes no {}", specification, name);
-  }
-
- private:
-  std::uint64_t seed_;
-
- public:
-  const Tensor states;  // [sentences, length, d]
 };
+
+/// What an attention is computed on, and how; states are random if they are undefined.
+struct Call {
+  std::string specification;
+  Place place = Place::encoder;
+  Tensor states = {}, mask = {}, lengths = {}, query = {};
+  std::map<std::string, Tensor> parameters = {};
+  int heads = 2;
+};
+
+/// The quantities that the attention computes, such as its "window", and its "output".
+std::map<std::string, Values> computed(const Draws& draws, const Call& call) {
+  const NoGrad off;
+  const Variable x = call.states.defined() ? call.states : draws.states();
+  AttentionTrace trace;
+  AttentionInput input{.query = x, .key = x, .value = x, .key_lengths = call.lengths, .trace = &trace};
+  if (call.query.defined()) input.query = call.query;
+  if (call.mask.defined()) input.mask = call.mask;
+  input.causal = call.place == Place::decoder;
+  const auto attention =
+      attention_factory(call.specification)({.model_dim = x.size(2), .heads = call.heads, .place = call.place});
+  draws.fill(*attention, call.parameters);
+  std::map<std::string, Values> all{{"output", values_of(attention->forward(input))}};
+  for (const auto& [name, value] : trace.quantities) all[name] = values_of(value);
+  return all;
+}
+Values output(const Draws& draws, const Call& call) { return computed(draws, call).at("output"); }
 
 /// A matrix of all pairs of tokens, [1, 1, length, n], with ones everywhere or on its diagonal only.
 Tensor mask_of(bool is_identity) {
@@ -99,24 +97,22 @@ double feed_forward_difference(const Draws& draws) {
   const NoGrad off;
   FeedForward block(width, 2 * width);
   draws.fill(block);
-  const auto attention =
-      draws.attention(fmt::format("man + activation(function=relu, width={})", 2 * width), Place::encoder, 1);
-  for (auto& of_block : block.parameters())
-    for (auto& of_attention : attention->parameters()) {
-      const bool is_first = of_block.name.starts_with("inner");
-      if (of_attention.name == (is_first ? "value" : "output") + of_block.name.substr(5))
-        of_attention.variable.value().copy_from(of_block.variable.value());
-    }
-  const Variable x(draws.states);
-  return largest_difference(values_of(attention->forward({.query = x, .key = x, .value = x, .mask = mask_of(true)})),
-                            values_of(block.forward(x)));
+  std::map<std::string, Tensor> same_parameters;
+  for (auto& p : block.parameters())
+    same_parameters[(p.name.starts_with("inner") ? "value" : "output") + p.name.substr(5)] = p.variable.value();
+  return largest_difference(
+      output(draws, {.specification = fmt::format("man + activation(function=relu, width={})", 2 * width),
+                     .mask = mask_of(true),
+                     .parameters = same_parameters,
+                     .heads = 1}),
+      values_of(block.forward(Variable(draws.states()))));
 }
 
 /// Nguyen et al. 2020, appendix, corrected: m̂ = E(m) + φ_L φ_R, where the expectation is that of the discrete window
 /// between independent pointers, which may be in either order.
 double expected_window_difference(const Draws& draws) {
-  const Values left = draws.quantity("window", "left_pointer"), right = draws.quantity("window", "right_pointer");
-  const Values window = draws.quantity("window", "window");  // [sentences, H, length, n], as the pointers
+  const auto all = computed(draws, {"window"});  // [sentences, H, length, n]
+  const Values &left = all.at("left_pointer"), &right = all.at("right_pointer"), &window = all.at("window");
   double largest = 0;
   for (std::size_t row = 0; row < window.size(); row += length)
     for (std::int64_t j = 0; j < length; ++j) {
@@ -133,51 +129,42 @@ double expected_window_difference(const Draws& draws) {
 
 /// Watson's slides: the worked example of fine-grained attention, with four keys and one query of width 2.
 double fine_grained_difference(const Draws& draws) {
-  const NoGrad off;
-  const auto attention =
-      attention_factory("classic(fine_grained)")({.model_dim = 2, .heads = 1, .place = Place::cross});
-  draws.fill(*attention);
-  const std::vector<std::pair<std::string, Values>> worked{{"query_projection", {1, 0, 0, 1}},
-                                                           {"key_projection", {0.5, 0, 0, 2}},
-                                                           {"bias", {0.1, -0.1}},
-                                                           {"dimensions", {1, 0.5, -1, 0.5}}};
-  for (auto& parameter : attention->parameters())
-    for (const auto& [name, values] : worked)
-      if (parameter.name == "fine_grained." + name)
-        parameter.variable.value().copy_from(Tensor::from(values, parameter.variable.shape()));
-  const Variable keys = Tensor::of({1, 0, 0, 1, 1, 1, 0.5, -0.5}, {1, 4, 2}), query = Tensor::of({0.5, 1}, {1, 1, 2});
-  return largest_difference(values_of(attention->forward({.query = query, .key = keys, .value = keys})),
-                            {0.634595, 0.486383});
+  return largest_difference(
+      output(draws, {.specification = "classic(fine_grained)",
+                     .place = Place::cross,
+                     .states = Tensor::of({1, 0, 0, 1, 1, 1, 0.5, -0.5}, {1, 4, 2}),
+                     .query = Tensor::of({0.5, 1}, {1, 1, 2}),
+                     .parameters = {{"fine_grained.query_projection", Tensor::of({1, 0, 0, 1}, {2, 2})},
+                                    {"fine_grained.key_projection", Tensor::of({0.5, 0, 0, 2}, {2, 2})},
+                                    {"fine_grained.bias", Tensor::of({0.1, -0.1}, {2})},
+                                    {"fine_grained.dimensions", Tensor::of({1, 0.5, -1, 0.5}, {2, 2})}},
+                     .heads = 1}),
+      {0.634595, 0.486383});
 }
 
-// The tokens that are the same when others are padding or other ones.
-constexpr std::int64_t same = length - 3;
-
-/// The largest difference between the results of the same tokens; in `right` there may be no others.
+/// The largest difference between the results of the first `same` tokens, with and without others behind them.
 double same_token_difference(const Values& left, const Values& right) {
-  const std::size_t of_left = left.size() / sentences, of_right = right.size() / sentences;
-  double largest = 0;
-  for (std::size_t b = 0; b < sentences; ++b)
-    for (std::size_t k = 0; k < same * width; ++k)
-      largest = std::max(largest, std::abs(left[b * of_left + k] - right[b * of_right + k]));
-  return largest;
+  const auto first = [](const Values& all) {
+    Values some;
+    for (std::size_t k = 0; k < all.size(); ++k)
+      if (k % (all.size() / sentences) < std::size_t(same * width)) some.push_back(all[k]);
+    return some;
+  };
+  return largest_difference(first(left), first(right));
 }
 
 double padding_difference(const Draws& draws, const std::string& specification) {
-  const Variable all(draws.states), cut(draws.states.slice(1, 0, same).clone());
   const Tensor lengths = Tensor::from(std::vector<std::int32_t>(sentences, same), {sentences});
   return same_token_difference(
-      draws.output(specification, {.query = all, .key = all, .value = all, .key_lengths = lengths}),
-      draws.output(specification, {.query = cut, .key = cut, .value = cut}));
+      output(draws, {.specification = specification, .lengths = lengths}),
+      output(draws, {.specification = specification, .states = draws.states().slice(1, 0, same).clone()}));
 }
 
 double later_token_difference(const Draws& draws, const std::string& specification) {
-  Tensor other = draws.states.clone();
+  Tensor other = draws.states();
   other.slice(1, same, length).copy_from(draws.random("other tokens", {sentences, length - same, width}));
-  const Variable after(other);
-  return same_token_difference(
-      draws.output(specification, {}, Place::decoder),
-      draws.output(specification, {.query = after, .key = after, .value = after}, Place::decoder));
+  return same_token_difference(output(draws, {specification, Place::decoder}),
+                               output(draws, {specification, Place::decoder, other}));
 }
 
 /// Fan et al. 2021, eq. 10: |a W_Q - c W_K|² is at most 9 times the largest of the squared distances of the steps a
@@ -224,11 +211,13 @@ std::function<double(const Draws&)> between(const std::string& left, const std::
                                             Place place = Place::encoder) {
   return [=](const Draws& draws) {
     double largest = 0;
-    for (const char* score : {"dot", "scaled_dot", "general", "additive", "location"})
+    for (const char* score : {"dot", "scaled_dot", "general", "additive", "location"}) {
+      const auto with_score = [&](const std::string& text) {
+        return fmt::format(fmt::runtime(text), fmt::arg("score", score));
+      };
       largest = std::max(
-          largest,
-          largest_difference(draws.output(fmt::format(fmt::runtime(left), fmt::arg("score", score)), {}, place),
-                             draws.output(fmt::format(fmt::runtime(right), fmt::arg("score", score)))));
+          largest, largest_difference(output(draws, {with_score(left), place}), output(draws, {with_score(right)})));
+    }
     return largest;
   };
 }
@@ -238,15 +227,16 @@ const std::vector<Identity> statements{
      expected_window_difference},
     {"Nguyen", "mask=exact is the expectation of the window", 1e-12,
      [](const Draws& draws) {
-       Values exact = draws.quantity("window(mask=exact)", "window");
-       const Values left = draws.quantity("window", "left_pointer"), right = draws.quantity("window", "right_pointer");
+       Values exact = computed(draws, {"window(mask=exact)"}).at("window");
+       const auto paper = computed(draws, {"window"});
+       const Values &left = paper.at("left_pointer"), &right = paper.at("right_pointer");
        for (std::size_t k = 0; k < exact.size(); ++k) exact[k] += left[k] * right[k];
-       return largest_difference(exact, draws.quantity("window", "window"));
+       return largest_difference(exact, paper.at("window"));
      }},
     {"Nguyen", "segments of one token are tokens", 1e-12, between("window(segment=1)", "window")},
     {"Nguyen", "one segment for all keys: the window is 2 everywhere", 1e-12,
      [](const Draws& draws) {
-       const Values window = draws.quantity(fmt::format("window(segment={})", length), "window");
+       const Values window = computed(draws, {fmt::format("window(segment={})", length)}).at("window");
        return largest_difference(window, Values(window.size(), 2));
      }},
     {"Yang", "a Gaussian of infinite width changes nothing", 1e-9,
@@ -262,9 +252,8 @@ const std::vector<Identity> statements{
      between("classic({score} + local_p(half_width=1000000))", "classic({score})")},
     {"Fan", "mask attention with M = 1 is self-attention", 0,
      [](const Draws& draws) {
-       const Variable x(draws.states);
-       return largest_difference(draws.output("man", {.query = x, .key = x, .value = x, .mask = mask_of(false)}),
-                                 draws.output("global"));
+       return largest_difference(output(draws, {.specification = "man", .mask = mask_of(false)}),
+                                 output(draws, {"global"}));
      }},
     {"Fan", "mask attention with M = I, one head and a ReLU is a feed-forward layer", 1e-12, feed_forward_difference},
     {"Fan", "a static mask as wide as the sentence is self-attention", 1e-12,
@@ -281,7 +270,7 @@ Finding identities(Cli& cli) {
       .one_of({"Nguyen", "Yang", "Shu", "Watson", "Fan"});
   cli.option("--seed", seed, "seed of the random numbers");
   cli.parse();
-  const Draws draws(seed);
+  const Draws draws{seed};
   Table table({"paper", "statement", "largest difference", "tolerance", "holds"});
   std::string broken;
   for (const Identity& each : statements) {

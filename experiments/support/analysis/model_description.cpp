@@ -11,28 +11,20 @@
 
 namespace fovea {
 
-namespace {
-
-void add_methods(const std::vector<MethodText>& sum, std::vector<std::string>& names) {
-  for (const MethodText& method : sum) {
-    if (std::find(names.begin(), names.end(), method.name) == names.end()) names.push_back(method.name);
-    for (const Share& share : method.shares) add_methods(share.sum, names);
-  }
-}
-
-}  // namespace
-
 Finding model_description(Cli& cli) {
-  RunFlags flags(cli, false);
+  RunFlags flags(cli, 0);
   cli.parse();
-  const auto run = flags.open();
-  Finding finding{.title = "Model of " + title_of_run(flags.one()), .runs = {flags.one()}};
+  const auto run = flags.open(flags.run());
+  Finding finding{.title = "Model of " + title_of_run(flags.run()), .runs = {flags.run()}};
   std::vector<std::string> methods;
   for (Place stack : {Place::encoder, Place::decoder}) {
     std::string order;
     for (const SpecifiedSubLayer& layer : run->sub_layers(stack)) {
       order += (order.empty() ? "" : " → ") + layer.text();
-      if (!layer.specification.empty()) add_methods(parse_specification(layer.specification), methods);
+      const std::vector<MethodText> sum =
+          layer.specification.empty() ? std::vector<MethodText>() : parse_specification(layer.specification);
+      for (const MethodText* method : all_methods(sum))
+        if (std::find(methods.begin(), methods.end(), method->name) == methods.end()) methods.push_back(method->name);
     }
     if (!order.empty()) finding.notes.push_back(fmt::format("A layer of the {}: {}", name_of(stack), order));
   }

@@ -1,8 +1,9 @@
 #include "experiments/support/analysis/run_flags.h"
 
 #include <algorithm>
+#include <map>
+#include <numeric>
 
-#include "experiments/support/analysis/finding_parts.h"
 #include "experiments/support/program/terminal.h"
 #include "experiments/support/text/number.h"
 #include "experiments/support/text/words.h"
@@ -10,41 +11,37 @@
 
 namespace fovea {
 
-RunFlags::RunFlags(Cli& cli, bool several) : several_(several) {
-  several ? cli.option("RUNS", given_, "directories of trained runs")
-          : cli.option("RUN", given_, "the directory of a trained run");
-  if (several)
+RunFlags::RunFlags(Cli& cli, unsigned groups) : cli_(cli), several_(groups & several) {
+  several_ ? cli.option("RUNS", given_, "directories of trained runs")
+           : cli.option("RUN", given_, "the directory of a trained run");
+  if (several_)
     cli.option("--names", names_,
                "names of the runs in tables and charts, separated by semicolons; default: their rows, or directories");
+  if (groups & set) cli.choice("--set", part, named_parts, "the part of the run's data that is read");
+  if (groups & sentences)
+    cli.option("--sentences", most_sentences, "number of sentences that are read, the first ones; 0: all").at_least(0);
+  if (groups & sentence)
+    cli.option("--sentence", first_sentence,
+               "number of the sentence in its set, from 0; crossing: the first whose gold links cross; median, "
+               "longest: the first of that length");
+  if (groups & text) {
+    cli.option("--text", text_, "a sentence of your own, in words as the training data have them");
+    cli.option("--target", target_, "with --text: its translation or summary; without it, the model's own");
+  }
+  if (groups & attention) {
+    cli.option("--place", choice.place,
+               "encoder or decoder: self-attention; cross: over the source; any: the first of cross, encoder and "
+               "decoder whose attention is not plain")
+        .one_of({"any", "encoder", "decoder", "cross"});
+    cli.option("--layer", choice.layer, "the layer, counted from 1").at_least(1);
+    cli.option("--sub-layer", choice.number,
+               "which attention of a layer that has several at this place, counted from 1")
+        .at_least(1);
+  }
+  if (groups & head) cli.option("--head", head_name, "the head, counted from 1; mean; or all");
 }
 
-void RunFlags::add_set(Cli& cli) { cli.choice("--set", part, named_parts, "the part of the run's data that is read"); }
-
-void RunFlags::add_sentences(Cli& cli) {
-  add_set(cli);
-  cli.option("--sentences", most_sentences, "number of sentences that are read, the first ones; 0: all").at_least(0);
-}
-
-void RunFlags::add_sentence(Cli& cli) {
-  cli.option("--sentence", sentence,
-             "number of the sentence in its set, from 0; crossing: the first whose gold links cross; median, longest: "
-             "the first of that length");
-}
-
-void RunFlags::add_place(Cli& cli) {
-  cli.option("--place", attention.place,
-             "encoder or decoder: self-attention; cross: over the source; any: the first of cross, encoder and decoder "
-             "whose attention is not plain")
-      .one_of({"any", "encoder", "decoder", "cross"});
-  cli.option("--layer", attention.layer, "the layer, counted from 1").at_least(1);
-  cli.option("--sub-layer", attention.number,
-             "which attention of a layer that has several at this place, counted from 1")
-      .at_least(1);
-}
-
-void RunFlags::add_head(Cli& cli) { cli.option("--head", head, "the head, counted from 1; mean; or all"); }
-
-Runs RunFlags::all() const {
+Runs RunFlags::runs() const {
   require(!given_.empty(), "{}",
           several_ ? "RUNS, the directories of one or more trained runs, are missing"
                    : "RUN, the directory of a trained run, is missing");
@@ -52,12 +49,19 @@ Runs RunFlags::all() const {
 }
 
 std::vector<std::string> RunFlags::names() const {
-  const Runs runs = all();
-  if (!names_) return titles_of(runs);
+  const Runs all = runs();
   std::vector<std::string> names;
+  if (!names_) {
+    for (const std::filesystem::path& each : all) names.push_back(title_of_run(each));
+    const std::vector<std::string> titles = names;
+    for (std::size_t r = 0; r < all.size(); ++r)
+      if (std::count(titles.begin(), titles.end(), titles[r]) > 1)
+        names[r] += fmt::format(" ({})", all[r].lexically_normal().string());
+    return names;
+  }
   for (std::string_view name : split_columns(*names_, ';')) names.push_back(trimmed(name));
-  require(names.size() == runs.size(), "--names: {} for {}; names are separated by semicolons",
-          counted(names.size(), "name"), counted(runs.size(), "run"));
+  require(names.size() == all.size(), "--names: {} for {}; names are separated by semicolons",
+          counted(names.size(), "name"), counted(all.size(), "run"));
   for (std::size_t k = 0; k < names.size(); ++k) {
     require(!names[k].empty(), "--names: name {} is empty", k + 1);
     require(std::count(names.begin(), names.end(), names[k]) == 1, "--names: '{}' is given twice", names[k]);
@@ -66,17 +70,114 @@ std::vector<std::string> RunFlags::names() const {
   return names;
 }
 
-std::filesystem::path RunFlags::one() const {
-  const Runs runs = all();
-  require(runs.size() == 1, "'{}': this command reads one run only", runs.back().string());
-  return runs.front();
+std::filesystem::path RunFlags::run() const {
+  const Runs all = runs();
+  require(all.size() == 1, "'{}': this command reads one run only", all.back().string());
+  return all.front();
+}
+
+std::vector<SentenceView> RunFlags::views(std::size_t count) const {
+  require(text_ || !target_, "--target: only with --text");
+  for (const char* flag : {"--sentence", "--set"})
+    require(!text_ || !cli_.given(flag), "{} and --text exclude each other: both choose the sentence", flag);
+  const auto opened = open(run());
+  if (text_) return {opened->text(*text_, target_)};
+  const std::size_t first = opened->number_of(first_sentence);
+  std::vector<SentenceView> views;
+  for (std::size_t k = first; k < std::min(first + count, opened->size()); ++k) views.push_back(opened->sentence(k));
+  return views;
+}
+
+std::size_t RunFlags::sentences_of(AnalyzedRun& run) const {
+  return most_sentences > 0 ? std::min(run.size(), std::size_t(most_sentences)) : run.size();
 }
 
 std::optional<std::int64_t> RunFlags::chosen_head() const {
-  if (head == "all") return {};
-  const std::optional<std::int64_t> one = number<std::int64_t>(head);
-  require(head == "mean" || (one && *one >= 1), "--head '{}': expected a number from 1, mean or all", head);
-  return head == "mean" ? 0 : *one;
+  if (head_name == "all") return {};
+  const std::optional<std::int64_t> one = number<std::int64_t>(head_name);
+  require(head_name == "mean" || (one && *one >= 1), "--head '{}': expected a number from 1, mean or all", head_name);
+  return head_name == "mean" ? 0 : *one;
+}
+
+Series curve_of(const std::string& name, const std::vector<double>& y, bool dashed, double first) {
+  Series series{.name = name, .x = y, .y = y, .dashed = dashed};
+  std::iota(series.x.begin(), series.x.end(), first);
+  return series;
+}
+
+Table table_of_tokens(const char* what, const std::vector<std::string>& tokens, const Columns& columns, int decimals) {
+  std::vector<std::string> headings{what, "token"};
+  for (const auto& [name, values] : columns) headings.push_back(name);
+  Table table(headings);
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    std::vector<Cell> row{i, tokens[i]};
+    for (const auto& [name, values] : columns) row.push_back(Cell::number(values[i], decimals));
+    table.row(row);
+  }
+  return table;
+}
+
+std::string spaced(std::string name) { return std::replace(name.begin(), name.end(), '_', ' '), name; }
+
+std::vector<HeadSample> samples_of(AnalyzedRun& run, const std::string& name, std::size_t sentences,
+                                   std::int64_t first_head, std::int64_t last_head, const HeadQuantities& quantities) {
+  std::map<std::tuple<Place, int, int, std::int64_t>, HeadSample> found;
+  for (std::size_t k = 0; k < sentences; ++k)
+    for (const AttentionView& view : run.sentence(k).attentions)
+      for (std::int64_t head = first_head; head <= std::min(last_head, view.quantities.front().heads); ++head) {
+        const Columns columns = quantities(view, head);
+        if (columns.empty()) continue;
+        HeadSample& sample = found[{view.place, view.layer, view.number, head}];
+        if (sample.values.empty()) {
+          sample = {name, {view.place, view.layer, view.number, view.method}, head, columns};
+          continue;
+        }
+        for (std::size_t q = 0; q < columns.size(); ++q) {
+          std::vector<double>& all = sample.values[q].second;
+          all.insert(all.end(), columns[q].second.begin(), columns[q].second.end());
+        }
+      }
+  std::vector<HeadSample> samples;
+  for (auto& [key, sample] : found) samples.push_back(std::move(sample));
+  return samples;
+}
+
+Samples samples_of(const RunFlags& flags, std::int64_t first_head, std::int64_t last_head, const std::string& what,
+                   const HeadQuantities& quantities) {
+  const Runs runs = flags.runs();
+  const std::vector<std::string> names = flags.names();
+  Samples samples;
+  for (std::size_t r = 0; r < runs.size(); ++r) {
+    const auto run = flags.open(runs[r]);
+    samples.sentences = flags.sentences_of(*run);
+    std::vector<HeadSample> own = samples_of(*run, names[r], samples.sentences, first_head, last_head, quantities);
+    require(!own.empty(), "{}: none of its attentions has {}", runs[r].string(), what);
+    std::move(own.begin(), own.end(), std::back_inserter(samples.heads));
+  }
+  return samples;
+}
+
+Table table_of(const Samples& samples, int decimals) {
+  std::vector<std::string> headings{"run", "place", "layer", "attention", "head"}, names;
+  for (const HeadSample& sample : samples.heads)
+    for (const auto& [name, values] : sample.values)
+      if (std::count(names.begin(), names.end(), name) == 0) names.push_back(name);
+  headings.insert(headings.end(), names.begin(), names.end());
+  headings.emplace_back("values");
+  Table table(headings);
+  for (const HeadSample& sample : samples.heads) {
+    const AttentionView& at = sample.attention;
+    std::vector<Cell> row{sample.run, name_of(at.place), at.layer, at.method,
+                          sample.head > 0 ? Cell(sample.head) : Cell("all")};
+    for (const std::string& name : names) {
+      const auto own = std::find_if(sample.values.begin(), sample.values.end(),
+                                    [&](const auto& each) { return each.first == name; });
+      row.push_back(own == sample.values.end() ? Cell() : Cell::mean_of(own->second, decimals));
+    }
+    row.emplace_back(sample.values.front().second.size());
+    table.row(row);
+  }
+  return table;
 }
 
 }  // namespace fovea

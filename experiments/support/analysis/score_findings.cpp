@@ -11,7 +11,7 @@
 #include "attention/language/specification.h"
 #include "attention/registry.h"
 #include "experiments/support/analysis/commands.h"
-#include "experiments/support/analysis/finding_parts.h"
+#include "experiments/support/analysis/run_flags.h"
 #include "experiments/support/data/file_sets.h"
 #include "experiments/support/report/run_collection.h"
 #include "experiments/support/sequence/sequence_testing.h"
@@ -52,12 +52,12 @@ std::vector<RunResult> runs_of_one_task(const Runs& runs) {
 }  // namespace
 
 Finding scores_by_length(Cli& cli) {
-  RunFlags flags(cli, true);
+  RunFlags flags(cli, RunFlags::several);
   std::vector<int> ends{5, 10, 15, 20, 30};
   cli.option("--buckets", ends, "the longest length of each bucket, in words; one more takes longer inputs")
       .at_least(1);
   cli.parse();
-  const Runs runs = flags.all();
+  const Runs runs = flags.runs();
   require(std::is_sorted(ends.begin(), ends.end()), "--buckets: the lengths must grow");
   const std::vector<RunResult> results = runs_of_one_task(runs);
   const std::vector<std::string> titles = flags.names();
@@ -89,11 +89,11 @@ Finding scores_by_length(Cli& cli) {
 }
 
 Finding ngram_gaps(Cli& cli) {
-  RunFlags flags(cli, true);
+  RunFlags flags(cli, RunFlags::several);
   int longest = 8;
   cli.option("--longest", longest, "the longest n-grams").range(1, 9);
   cli.parse();
-  const Runs runs = flags.all();
+  const Runs runs = flags.runs();
   require(runs.size() >= 2, "ngrams: needs at least two runs; the first is the one that the others are compared with");
   const std::vector<RunResult> results = runs_of_one_task(runs);
   const std::string program = program_of(results.front());
@@ -132,13 +132,9 @@ Finding ngram_gaps(Cli& cli) {
 
 namespace {
 
-/// Calls visit() for every method of the sum, inside combinations too, with the options that it takes.
-void for_methods(const std::vector<MethodText>& sum,
-                 const std::function<void(const MethodText&, const std::vector<OptionDescription>&)>& visit) {
-  for (const MethodText& method : sum) {
-    for (const Share& share : method.shares) for_methods(share.sum, visit);
-    if (const MethodEntry* entry = find_method(method.name)) visit(method, describe_options(*entry));
-  }
+std::vector<OptionDescription> options_of(const MethodText& method) {
+  const MethodEntry* entry = find_method(method.name);
+  return entry ? describe_options(*entry) : std::vector<OptionDescription>();
 }
 
 }  // namespace
@@ -151,18 +147,19 @@ std::string with_option(const std::string& specification, const std::string& nam
   std::vector<Edit> edits;
   const std::string set = name + "=" + value;
   const auto is_named = [&](const auto& option) { return option.name == name; };
-  for_methods(parse_specification(specification), [&](const MethodText& method, const auto& known) {
-    const auto own = std::find_if(method.options.begin(), method.options.end(), is_named);
-    const std::size_t end = method.column - 1 + method.name.size();
-    if (own != method.options.end())
+  const std::vector<MethodText> sum = parse_specification(specification);
+  for (const MethodText* method : all_methods(sum)) {
+    if (!find_method(method->name)) continue;
+    const auto own = std::find_if(method->options.begin(), method->options.end(), is_named);
+    const std::size_t end = method->column - 1 + method->name.size();
+    const std::vector<OptionDescription> known = options_of(*method);
+    if (own != method->options.end())
       edits.push_back({own->value_column - 1, own->value.size(), value});
-    else if (std::none_of(known.begin(), known.end(), is_named))
-      return;
-    else if (method.options.empty())
+    else if (std::any_of(known.begin(), known.end(), is_named) && method->options.empty())
       edits.push_back({end, 0, "(" + set + ")"});
-    else
+    else if (std::any_of(known.begin(), known.end(), is_named))
       edits.push_back({specification.find('(', end) + 1, 0, set + ", "});
-  });
+  }
   std::sort(edits.begin(), edits.end(), [](const Edit& a, const Edit& b) { return a.at > b.at; });
   std::string text = edits.empty() ? "" : specification;
   for (const Edit& edit : edits) text.replace(edit.at, edit.erased, edit.text);
@@ -184,11 +181,11 @@ void require_variable(const SequenceModelOptions& model, const std::string& name
   static const std::vector<std::string> of_search{"beam",    "length-penalty", "min-length",
                                                   "longest", "longest-ratio",  "no-repeat"};
   std::set<std::string> of_methods;
-  for (const auto& [flag, text] : method_flags(model))
-    if (!text->empty())
-      for_methods(parse_specification(*text), [&](const MethodText&, const auto& known) {
-        for (const OptionDescription& option : known) of_methods.insert(option.name);
-      });
+  for (const auto& [flag, text] : method_flags(model)) {
+    const std::vector<MethodText> sum = text->empty() ? std::vector<MethodText>() : parse_specification(*text);
+    for (const MethodText* method : all_methods(sum))
+      for (const OptionDescription& option : options_of(*method)) of_methods.insert(option.name);
+  }
   std::vector<std::string> names(of_methods.begin(), of_methods.end());
   const std::string methods =
       names.empty() ? "" : fmt::format("an option of the model's attention methods ({}), or ", listed(names));
@@ -235,7 +232,7 @@ VariedOptions varied_options(const Path& run, const SequenceModelOptions& model,
 }  // namespace
 
 Finding trade_off(Cli& cli) {
-  RunFlags flags(cli, false);
+  RunFlags flags(cli, 0);
   std::string vary, on = "test", metrics;
   cli.option("--vary", vary,
              "NAME=VALUE,VALUE,...: an option of the attention's methods, as in threshold=0.3,1,inf, or a flag of beam "
@@ -244,7 +241,7 @@ Finding trade_off(Cli& cli) {
   cli.option("--on", on, "the parts of the data, separated by commas");
   cli.option("--metrics", metrics, "scores of decoded texts, separated by commas; empty: those of the training");
   cli.parse();
-  const Path run = flags.one();
+  const Path run = flags.run();
   const std::size_t equals = vary.find('=');
   require(equals != std::string::npos && equals > 0, "--vary '{}': expected NAME=VALUE,VALUE,...", vary);
   const std::string name = vary.substr(0, equals), values = vary.substr(equals + 1);

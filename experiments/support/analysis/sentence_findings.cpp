@@ -6,9 +6,8 @@
 
 #include <fmt/core.h>
 
-#include "experiments/support/analysis/attention_page.h"
 #include "experiments/support/analysis/commands.h"
-#include "experiments/support/analysis/finding_parts.h"
+#include "experiments/support/analysis/run_flags.h"
 #include "experiments/support/metrics/alignment.h"
 #include "experiments/support/metrics/statistics.h"
 #include "experiments/support/program/terminal.h"
@@ -21,8 +20,6 @@
 namespace fovea {
 
 namespace {
-
-using Path = std::filesystem::path;
 
 std::string words_of(const SentenceView& sentence) { return shortened(sentence.text(), 160); }
 
@@ -60,16 +57,13 @@ Table table_of_pairs(const AttentionView& view, const std::vector<double>& value
 }
 
 Chart figure_of_pairs(const AttentionView& view, const ViewedQuantity& quantity, std::optional<std::int64_t> head) {
-  const std::string title = fmt::format("{}: {}", view.title(), spaced(quantity.name));
-  if (!head) {
-    HeadMaps maps = head_maps(view, quantity, heads_of(quantity, {}));
-    maps.title = title;
-    return maps;
+  HeadMaps maps = head_maps(view, quantity, heads_of(quantity, head));
+  maps.title = fmt::format("{}: {}", view.title(), spaced(quantity.name));
+  if (head) {
+    maps.title += ", " + head_name(*head);
+    maps.heads = {{.values = maps.heads.front().values}};
   }
-  return HeatMap{.title = title + ", " + head_name(*head),
-                 .queries = picture_labels(view.queries),
-                 .keys = picture_labels(view.keys),
-                 .values = view.head(quantity, *head)};
+  return maps;
 }
 
 /// Maps, or curves over the queries, of some quantities of one attention. `head`: counted from 1; 0: their mean; empty:
@@ -94,29 +88,17 @@ Finding finding_of(const AttentionView& view, const std::string& what, std::opti
   return finding;
 }
 
-/// --text, --target
-struct OwnText {
-  std::optional<std::string> text, target;
-
-  void add_to(Cli& cli) {
-    cli.option("--text", text, "a sentence of your own, in words as the training data have them");
-    cli.option("--target", target, "with --text: its translation or summary; without it, the model's own");
+/// A section with the weights of every attention, and what its method computes, as pictures of all heads.
+Finding pictures_of(const SentenceView& sentence, const std::string& title) {
+  Finding section{.title = title, .notes = {sentence.text()}};
+  for (const AttentionView& view : sentence.attentions) {
+    Finding& own = section.sections.emplace_back(Finding{.title = "", .subtitle = view.title() + ": " + view.method});
+    for (const ViewedQuantity& quantity : view.quantities)
+      if (!std::set<std::string>{"scores", "logits", "bias", "seen"}.contains(quantity.name))
+        for (Chart& figure : finding_of(view, quantity.name, {}).figures) own.figures.push_back(std::move(figure));
   }
-  void check(const Cli& cli) const {
-    require(text || !target, "--target: only with --text");
-    for (const char* flag : {"--sentence", "--set"})
-      require(!text || !cli.given(flag), "{} and --text exclude each other: both choose the sentence", flag);
-  }
-  /// The own text, or the chosen sentence and those after it, `count` in all.
-  std::vector<SentenceView> views(const RunFlags& flags, std::size_t count = 1) const {
-    const auto run = flags.open();
-    if (text) return {run->text(*text, target)};
-    const std::size_t first = run->number_of(flags.sentence);
-    std::vector<SentenceView> views;
-    for (std::size_t k = first; k < std::min(first + count, run->size()); ++k) views.push_back(run->sentence(k));
-    return views;
-  }
-};
+  return section;
+}
 
 /// The quantities that there are.
 Table list_of(const SentenceView& sentence) {
@@ -130,30 +112,34 @@ Table list_of(const SentenceView& sentence) {
 }  // namespace
 
 Finding attention_of_sentence(Cli& cli) {
-  RunFlags flags(cli, false);
-  OwnText own;
+  const auto flags = std::make_shared<RunFlags>(
+      cli, RunFlags::set | RunFlags::sentence | RunFlags::text | RunFlags::attention | RunFlags::head);
   std::string what = "weights";
   std::int64_t page_sentences = 5;
-  flags.add_set(cli), flags.add_sentence(cli), cli.add(own), flags.add_place(cli), flags.add_head(cli);
   cli.option("--what", what,
              "weights; scores, bias and logits (before the normaliser); window, mask, pointers, center, width, focus, "
              "gate; or the name of any quantity that the method computes: list prints the names");
   cli.option("--page-sentences", page_sentences, "number of sentences of an html page").range(1, 1000);
   cli.parse();
-  own.check(cli);
-  const SentenceView shown = own.views(flags)[0];
+  const SentenceView shown = flags->views()[0];
   Finding finding{.title = "Quantities of the attentions", .tables = {{"", list_of(shown)}}};
-  if (what != "list") finding = finding_of(shown.chosen(flags.attention), what, flags.chosen_head());
+  if (what != "list") finding = finding_of(shown.chosen(flags->choice), what, flags->chosen_head());
   finding.notes.push_back(shown.text());
-  finding.runs = {flags.one()};
+  finding.runs = {flags->run()};
   finding.page = [=](const std::string& origin) {
-    const AttentionView& view = shown.chosen(flags.attention);
-    std::optional<std::int64_t> first;
-    if (!own.text) first = flags.open()->number_of(flags.sentence);
-    return attention_page(fmt::format("Attention of {} ({})", title_of_run(flags.one()), flags.one().string()), origin,
-                          first ? own.views(flags, std::size_t(page_sentences)) : std::vector{shown}, first,
-                          {view.title(), quantities_of(view, what == "list" ? "weights" : what).front()->name,
-                           flags.chosen_head().value_or(0)});
+    Finding page{.title = fmt::format("Attention of {} ({})", title_of_run(flags->run()), flags->run().string()),
+                 .notes = {"Rows are queries, columns are keys. Blue is positive, red is negative, grey is minus "
+                           "infinity: a key that the query does not see."},
+                 .origin = origin};
+    Finding chosen = finding;
+    chosen.page = {}, chosen.tables.clear();
+    page.sections.push_back(chosen);
+    const std::size_t first = flags->has_own_text() ? 0 : flags->open(flags->run())->number_of(flags->first_sentence);
+    for (const SentenceView& sentence :
+         flags->has_own_text() ? std::vector{shown} : flags->views(std::size_t(page_sentences)))
+      page.sections.push_back(pictures_of(
+          sentence, flags->has_own_text() ? "Own text" : fmt::format("Sentence {}", first + page.sections.size() - 1)));
+    return contents_of(page, Format::html);
   };
   return finding;
 }
@@ -174,16 +160,13 @@ std::vector<double> softmax_of_seen(const std::vector<double>& scores, const std
 }  // namespace
 
 Finding row_of_attention(Cli& cli) {
-  RunFlags flags(cli, false);
-  OwnText own;
+  RunFlags flags(cli, RunFlags::set | RunFlags::sentence | RunFlags::text | RunFlags::attention | RunFlags::head);
   std::int64_t query = 0;
-  flags.head = "1";
-  flags.add_set(cli), flags.add_sentence(cli), cli.add(own), flags.add_place(cli), flags.add_head(cli);
+  flags.head_name = "1";
   cli.option("--query", query, "number of the query, from 0").at_least(0);
   cli.parse();
-  own.check(cli);
-  const SentenceView shown = own.views(flags)[0];
-  const AttentionView& view = shown.chosen(flags.attention);
+  const SentenceView shown = flags.views()[0];
+  const AttentionView& view = shown.chosen(flags.choice);
   const std::int64_t head = flags.chosen_head().value_or(0);
   const std::size_t I = view.queries.size(), J = view.keys.size();
   require(query >= 0 && query < std::int64_t(I), "--query {}: the sentence has {} queries, counted from 0", query, I);
@@ -215,7 +198,7 @@ Finding row_of_attention(Cli& cli) {
                   LineChart{.title = "Original and revised distribution",
                             .x = keys,
                             .series = {curve_of("original", plain, true), curve_of("revised", weights)}}},
-      .runs = {flags.one()}};
+      .runs = {flags.run()}};
 }
 
 // ---- Decoding steps
@@ -238,11 +221,10 @@ Columns query_quantities(const AttentionView& view) {
 }  // namespace
 
 Finding decoding_steps(Cli& cli) {
-  RunFlags flags(cli, false);
-  flags.add_sentences(cli), flags.add_sentence(cli), flags.add_place(cli);
+  RunFlags flags(cli, RunFlags::set | RunFlags::sentences | RunFlags::sentence | RunFlags::attention);
   cli.parse();
-  const SentenceView shown = flags.open()->chosen_sentence(flags.sentence);
-  const AttentionView& view = shown.chosen(flags.attention);
+  const SentenceView shown = flags.views()[0];
+  const AttentionView& view = shown.chosen(flags.choice);
   Columns columns = query_quantities(view);
   const std::vector<double> weights = view.head(view.quantities.front(), 0);
   std::vector<double> peaks;  // the most attended key
@@ -261,7 +243,7 @@ Finding decoding_steps(Cli& cli) {
                   .tables = {{"steps of the sentence", table_of_tokens("step", view.queries, columns)},
                              {fmt::format("means over {} sentences", means.sentences), table_of(means, 3)}},
                   .figures = {figure_of_pairs(view, view.quantities.front(), 0)},
-                  .runs = {flags.one()}};
+                  .runs = {flags.run()}};
   const Axis steps("step", picture_labels(view.queries));
   LineChart positions{.title = "Positions among the keys", .x = steps};
   for (const auto& [name, values] : columns) {
@@ -279,7 +261,7 @@ Finding decoding_steps(Cli& cli) {
 namespace {
 
 /// The last attention over the source, which error rates are computed from. Throws Error if there is none.
-const AttentionView& last_over_source(const SentenceView& sentence, const Path& run) {
+const AttentionView& last_over_source(const SentenceView& sentence, const std::filesystem::path& run) {
   const AttentionView* last = nullptr;
   for (const AttentionView& view : sentence.attentions)
     if (view.place == Place::cross) last = &view;
@@ -297,27 +279,18 @@ std::set<Link> links_by_weights(const std::vector<double>& weights, std::size_t 
   return word_links(attention, sources, targets);
 }
 
-/// The map with 1 at the gold links, which are marked, and 0 elsewhere.
-HeatMap gold_map(HeatMap map) {
-  map.title = "gold links";
-  std::fill(map.values.begin(), map.values.end(), 0);
-  for (const auto& [i, j] : map.marked) map.values[std::size_t(i) * map.keys.size() + std::size_t(j)] = 1;
-  return map;
-}
-
 }  // namespace
 
 Finding alignments(Cli& cli) {
-  RunFlags flags(cli, true);
-  flags.add_set(cli), flags.add_sentence(cli);
+  RunFlags flags(cli, RunFlags::several | RunFlags::set | RunFlags::sentence);
   cli.parse();
-  const Runs runs = flags.all();
+  const Runs runs = flags.runs();
   const std::vector<std::string> titles = flags.names();
   Table table({"run", "links", "AER of the sentence", "AER of the test set"});
   Finding finding{.title = "Alignment by attention", .runs = runs};
   for (std::size_t r = 0; r < runs.size(); ++r) {
-    const auto run = AnalyzedRun::open(runs[r], flags.part);
-    const SentenceView shown = run->chosen_sentence(flags.sentence);
+    const auto run = flags.open(runs[r]);
+    const SentenceView shown = run->sentence(run->number_of(flags.first_sentence));
     const AttentionView& view = last_over_source(shown, runs[r]);
     const std::vector<double> weights = view.head(view.quantities.front(), 0);
     const std::size_t I = view.queries.size(), J = view.keys.size();
@@ -325,22 +298,22 @@ Finding alignments(Cli& cli) {
         split_words(shown.pair.source).size() + 1 == J && split_words(shown.pair.target).size() + 1 == I;
     const GoldAlignment gold = parse_alignment(shown.pair.alignment);
     std::vector<Cell> row{titles[r], {}, {}, {}};
-    HeatMap map{.title = fmt::format("{}: {}, mean of heads", titles[r], view.title()),
-                .queries = picture_labels(view.queries),
-                .keys = picture_labels(view.keys),
-                .values = weights,
-                .low = 0.0,
-                .high = 1.0};
+    HeadMaps map{.title = fmt::format("{}: {}, mean of heads", titles[r], view.title()),
+                 .queries = picture_labels(view.queries),
+                 .keys = picture_labels(view.keys),
+                 .heads = {{.values = weights}},
+                 .low = 0.0,
+                 .high = 1.0};
     if (are_words) {
       const std::set<Link> links = links_by_weights(weights, I, J);
       row[1] = alignment_text(links);
       if (!gold.possible.empty()) row[2] = Cell::number(alignment_error_rate(alignment_statistics(links, gold)), 3);
-      for (const Link& link : gold.possible) map.marked.emplace_back(int(link.target), int(link.source));
+      for (const Link& link : gold.possible) map.heads[0].marked.emplace_back(int(link.target), int(link.source));
     }
     if (const auto result = load_result(runs[r]); result && !result->tests.empty())
       row[3] = Cell::number(measured_value(result->tests.front(), "AER"), 3);
     table.row(row);
-    if (!map.marked.empty()) map.title += "; outlined: gold links";
+    if (!map.heads[0].marked.empty()) map.title += "; outlined: gold links";
     finding.figures.push_back(map);
     if (r + 1 < runs.size()) continue;
     finding.notes = {
@@ -348,7 +321,11 @@ Finding alignments(Cli& cli) {
         gold.possible.empty()
             ? "There are no gold links for this sentence; those of a set are in SET.align beside its texts."
             : "Gold links: " + alignment_text(gold.sure) + "; they are outlined where tokens are words."};
-    if (!gold.possible.empty() && are_words) finding.figures.push_back(gold_map(map));
+    if (gold.possible.empty() || !are_words) continue;
+    map.title = "gold links";
+    std::fill(map.heads[0].values.begin(), map.heads[0].values.end(), 0);
+    for (const auto& [i, j] : map.heads[0].marked) map.heads[0].values[std::size_t(i) * J + std::size_t(j)] = 1;
+    finding.figures.push_back(map);
   }
   finding.tables = {{"", table}};
   return finding;
@@ -357,10 +334,9 @@ Finding alignments(Cli& cli) {
 // ---- Masks
 
 Finding masks(Cli& cli) {
-  RunFlags flags(cli, false);
-  flags.add_set(cli), flags.add_sentence(cli);
+  RunFlags flags(cli, RunFlags::set | RunFlags::sentence);
   cli.parse();
-  const SentenceView shown = flags.open()->chosen_sentence(flags.sentence);
+  const SentenceView shown = flags.views()[0];
   for (const AttentionView& view : shown.attentions) {
     const ViewedQuantity* mask = view.find("mask");
     if (!mask || view.place == Place::cross) continue;
@@ -374,13 +350,13 @@ Finding masks(Cli& cli) {
     maps.heads.push_back({.name = "FFN", .values = identity});
     Finding finding{.title = fmt::format("Masks: SAN, {} ({}), FFN", view.method, view.title()),
                     .notes = {words_of(shown)},
-                    .runs = {flags.one()}};
+                    .runs = {flags.run()}};
     for (const HeadMaps::Head& head : maps.heads)
       finding.tables.push_back({head.name, table_of_pairs(view, head.values)});
     finding.figures = {maps};
     return finding;
   }
-  fail("{}: none of its self-attentions has a mask, as dman and sman have", flags.one().string());
+  fail("{}: none of its self-attentions has a mask, as dman and sman have", flags.run().string());
 }
 
 }  // namespace fovea

@@ -1,6 +1,7 @@
 #include "experiments/support/report/attention_pictures.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <set>
 
@@ -153,29 +154,20 @@ void save_pictures(const std::filesystem::path& run, const std::vector<ShownSent
 
 namespace {
 
-constexpr std::size_t many_bytes = 600'000, most_bytes = 3'000'000;
-
-/// Chooses the figures for a page of limited size: of every run the first figure, then the others of its first
-/// sentence, then further sentences while the page is small.
-class Room {
- public:
-  bool has_room_for(const std::string& figure, std::size_t sentence, std::size_t number) {
-    const bool fits =
-        (sentence == 0 && number == 0) || bytes_ + figure.size() < (sentence == 0 ? most_bytes : many_bytes);
-    if (fits) bytes_ += figure.size();
-    return fits;
-  }
-
- private:
-  std::size_t bytes_ = 0;
+/// A sentence of pictures.json.
+struct DrawnSentence {
+  std::string text;
+  std::vector<std::string> figures;
 };
 
-/// Throws Json::exception unless the value has the form that save_pictures() writes.
-void require_pictures(const Json& sentences) {
-  for (const Json& sentence : sentences.get<std::vector<Json>>()) {
-    sentence.at("text").get_ref<const std::string&>();
-    for (const Json& figure : sentence.at("figures").get<std::vector<Json>>()) figure.get_ref<const std::string&>();
-  }
+std::vector<DrawnSentence> load_pictures(const std::filesystem::path& file) {
+  std::vector<DrawnSentence> sentences;
+  const Json all = load_json(file);
+  reading_json(file.string(), [&] {
+    for (const Json& sentence : all.get<std::vector<Json>>())
+      sentences.push_back({sentence.at("text"), sentence.at("figures").get<std::vector<std::string>>()});
+  });
+  return sentences;
 }
 
 constexpr const char* explanation =
@@ -188,53 +180,44 @@ constexpr const char* explanation =
     "standard deviation to each side, or the focus of flexible attention. Each model is the best seed on the "
     "development set.";
 
-std::string left_out(std::size_t figures, const std::filesystem::path& directory) {
-  return fmt::format(
-      "{} of this model's pictures are left out, because the page would become too large; `report {} "
-      "--figures DIRECTORY` writes them all.",
-      figures, directory.string());
-}
-
 }  // namespace
 
 void add_attention_section(Report& report, const std::vector<PicturedRun>& runs) {
-  struct Chosen {
-    const PicturedRun* run;
-    Json sentences;
-    std::vector<std::vector<std::string>> figures;  // of each sentence
-    std::size_t left_out = 0;
-  };
-  std::vector<Chosen> pictured;
-  for (const PicturedRun& run : runs) {
-    const std::filesystem::path file = run.directory / "pictures.json";
-    if (!std::filesystem::exists(file)) continue;
-    pictured.push_back({&run, load_json(file), {}});
-    reading_json(file.string(), [&] { require_pictures(pictured.back().sentences); });
-    pictured.back().figures.resize(pictured.back().sentences.size());
-  }
+  std::vector<std::pair<const PicturedRun*, std::vector<DrawnSentence>>> pictured;
+  for (const PicturedRun& run : runs)
+    if (const std::filesystem::path file = run.directory / "pictures.json"; std::filesystem::exists(file))
+      pictured.emplace_back(&run, load_pictures(file));
   if (pictured.empty()) return;
-  Room room;
-  for (std::size_t k = 0, most = 1; k < most; ++k)
-    for (Chosen& one : pictured) {
-      most = std::max(most, one.figures.size());
-      if (k >= one.figures.size()) continue;
-      for (const Json& figure : one.sentences[k].at("figures")) {
-        const auto& text = figure.get_ref<const std::string&>();
-        if (room.has_room_for(text, k, one.figures[k].size()))
-          one.figures[k].push_back(text);
-        else
-          ++one.left_out;
+  // For a page of limited size: of every run the first figure, then the others of its first sentence, then further
+  // sentences while the page is small.
+  constexpr std::size_t many_bytes = 600'000, most_bytes = 3'000'000;
+  std::size_t bytes = 0, most = 0;
+  for (const auto& [run, sentences] : pictured) most = std::max(most, sentences.size());
+  std::map<const PicturedRun*, std::size_t> left_out;
+  for (std::size_t k = 0; k < most; ++k)
+    for (auto& [run, sentences] : pictured) {
+      if (k >= sentences.size()) continue;
+      std::vector<std::string> shown;
+      for (std::string& figure : sentences[k].figures) {
+        if ((k > 0 || !shown.empty()) && bytes + figure.size() >= (k == 0 ? most_bytes : many_bytes)) continue;
+        bytes += figure.size();
+        shown.push_back(std::move(figure));
       }
+      left_out[run] += sentences[k].figures.size() - shown.size();
+      sentences[k].figures = std::move(shown);
     }
   report.section("Attention").text(explanation);
-  for (const Chosen& one : pictured) {
-    report.subsection(one.run->title).text(one.run->note);
-    for (std::size_t k = 0; k < one.figures.size(); ++k) {
-      if (one.figures[k].empty()) continue;
-      report.text(one.sentences[k].at("text"));
-      for (const std::string& figure : one.figures[k]) report.add_figure(figure, one.run->title);
+  for (const auto& [run, sentences] : pictured) {
+    report.subsection(run->title).text(run->note);
+    for (const DrawnSentence& sentence : sentences) {
+      if (!sentence.figures.empty()) report.text(sentence.text);
+      for (const std::string& figure : sentence.figures) report.add_figure(figure, run->title);
     }
-    if (one.left_out > 0) report.text(left_out(one.left_out, one.run->directory));
+    if (left_out[run] > 0)
+      report.text(
+          fmt::format("{} of this model's pictures are left out, because the page would become too large; `report {} "
+                      "--figures DIRECTORY` writes them all.",
+                      left_out[run], run->directory.string()));
   }
 }
 

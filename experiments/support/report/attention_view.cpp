@@ -97,33 +97,6 @@ std::string AttentionView::title() const {
   return fmt::format("{}, layer {}{}", name_of(place), layer, number > 1 ? fmt::format(", attention {}", number) : "");
 }
 
-std::string SentenceView::text() const {
-  std::string to = pair.target;
-  if (!predicted.empty()) to = (to.empty() ? "" : "label " + to + ", ") + "predicted " + predicted;
-  return pair.source + (pair.source.empty() || to.empty() ? "" : " → ") + to;
-}
-
-const AttentionView& SentenceView::chosen(const AttentionChoice& choice) const {
-  const auto find = [&](const std::string& place, bool plain) -> const AttentionView* {
-    for (const AttentionView& view : attentions)
-      if (name_of(view.place) == place && view.layer == choice.layer && view.number == choice.number &&
-          (plain || view.method != "global"))
-        return &view;
-    return nullptr;
-  };
-  for (bool plain : {false, true})
-    for (const char* place : {"cross", "encoder", "decoder"})
-      if (choice.place == "any" || choice.place == place)
-        if (const AttentionView* view = find(place, plain)) return *view;
-  std::string titles;
-  for (const AttentionView& view : attentions) titles += (titles.empty() ? "" : "; ") + view.title();
-  std::string flags;  // those that are not at their defaults
-  if (choice.place != "any") flags += " --place " + choice.place;
-  if (choice.layer != 1) flags += fmt::format(" --layer {}", choice.layer);
-  if (choice.number != 1) flags += fmt::format(" --sub-layer {}", choice.number);
-  fail("{}: the model has no such attention; it has {}", flags.empty() ? "--layer 1" : flags.substr(1), titles);
-}
-
 AttentionView view_of(const AttentionTrace& trace, Place place, std::vector<std::string> queries,
                       std::vector<std::string> keys) {
   AttentionView view{.place = place, .queries = std::move(queries), .keys = std::move(keys)};

@@ -8,7 +8,7 @@
 
 namespace fovea {
 
-/// Maps [low, high] to [first_pixel, last_pixel], linearly or by the logarithm.
+/// Maps [low, high] to [first_pixel, last_pixel].
 class AxisScale {
  public:
   enum class Ends { at_ticks, at_data };
@@ -18,12 +18,12 @@ class AxisScale {
   AxisScale(const Axis& axis, const std::vector<std::span<const double>>& values, Ends ends, double first_pixel,
             double last_pixel);
 
-  /// Whether the value is finite and, on a logarithmic axis, positive.
-  bool can_show(double value) const;
+  /// Moves the ends to other pixels.
+  void place(double first_pixel, double last_pixel) { first_pixel_ = first_pixel, last_pixel_ = last_pixel; }
+  static bool can_show(double value);  ///< whether it is finite
   double pixel(double value) const;
 
-  /// Ticks inside the range, 1, 2 or 5 times a power of ten apart. On a logarithmic axis they are powers of ten, over
-  /// less than three decades also 2 and 5 times these.
+  /// Ticks inside the range, 1, 2 or 5 times a power of ten apart.
   std::vector<double> ticks() const;
   std::string label(double tick) const;
 
@@ -31,10 +31,6 @@ class AxisScale {
   double high() const { return high_; }
 
  private:
-  void choose_linear_range(const Axis& axis, Ends ends);
-  void choose_logarithmic_range(const Axis& axis);
-
-  bool logarithmic_;
   double low_, high_, step_ = 1, first_pixel_, last_pixel_;
 };
 

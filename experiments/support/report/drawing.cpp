@@ -31,8 +31,6 @@ double text_pixels(const std::string& text, double size) {
 
 std::string tooltip(const std::string& text) { return "<title>" + escape_html(text) + "</title>"; }
 
-std::string short_value(double value) { return fmt::format("{:.5g}", value); }
-
 double longest_label(const std::vector<std::string>& tokens, std::size_t longest, double size) {
   double pixels = 0;
   for (const std::string& token : tokens)

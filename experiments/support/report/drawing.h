@@ -18,9 +18,6 @@ double text_pixels(const std::string& text, double size = font_size);
 
 std::string tooltip(const std::string& text);
 
-/// The value with up to five significant digits.
-std::string short_value(double value);
-
 /// The width of the longest of the tokens, each cut to `longest` characters, in pixels.
 double longest_label(const std::vector<std::string>& tokens, std::size_t longest, double size);
 

@@ -7,7 +7,6 @@
 
 #include "experiments/support/program/cli.h"
 #include "experiments/support/report/html.h"
-#include "experiments/support/report/png.h"
 #include "experiments/support/report/run_collection.h"
 #include "experiments/support/text/words.h"
 #include "tensor/error.h"
@@ -21,10 +20,10 @@ struct NamedFormat {
   const char *name, *ending;
   Format format;
 };
-constexpr NamedFormat formats[] = {
-    {"text", ".txt", Format::text}, {"markdown", ".md", Format::markdown}, {"latex", ".tex", Format::latex},
-    {"csv", ".csv", Format::csv},   {"tsv", ".tsv", Format::tsv},          {"json", ".json", Format::json},
-    {"svg", ".svg", Format::svg},   {"png", ".png", Format::png},          {"html", ".html", Format::html}};
+constexpr NamedFormat formats[] = {{"text", ".txt", Format::text},   {"markdown", ".md", Format::markdown},
+                                   {"latex", ".tex", Format::latex}, {"csv", ".csv", Format::csv},
+                                   {"tsv", ".tsv", Format::tsv},     {"json", ".json", Format::json},
+                                   {"svg", ".svg", Format::svg},     {"html", ".html", Format::html}};
 
 const char* name_of(Format format) {
   return std::find_if(std::begin(formats), std::end(formats), [&](const auto& each) { return each.format == format; })
@@ -116,42 +115,21 @@ Json json_of(const Finding& finding) {
   return all;
 }
 
-std::string svg_of(const Chart& chart) {
-  if (const auto* picture = std::get_if<Picture>(&chart)) return picture->svg;
-  return std::visit(
-      [](const auto& each) -> std::string {
-        if constexpr (requires { svg(each); }) return svg(each);
-        return "";
-      },
-      chart);
-}
-
 constexpr const char* no_picture = "a table is no picture; use text, markdown, latex, csv, tsv, json or html";
 
 /// The figures below each other; the origin is their description.
 std::string svg_of(const Finding& finding) {
   require(!finding.figures.empty(), no_picture);
   std::vector<std::string> svgs;
-  for (const Chart& figure : finding.figures) svgs.push_back(svg_of(figure));
+  for (const Chart& figure : finding.figures) svgs.push_back(svg(figure));
   std::string file = stacked(svgs);
   return file_of(file.insert(file.find('>') + 1, "\n<desc>" + escape_html(finding.origin) + "</desc>"));
-}
-
-std::string png_of(const Finding& finding) {
-  if (finding.figures.size() == 1) {
-    if (const auto* map = std::get_if<HeatMap>(&finding.figures[0]))
-      return png({.queries = map->queries, .keys = map->keys, .heads = {{"map", map->values}}}, 16, finding.origin);
-    if (const auto* maps = std::get_if<HeadMaps>(&finding.figures[0])) return png(*maps, 16, finding.origin);
-  }
-  require(!finding.figures.empty(), no_picture);
-  fail("a PNG has the cells of one map, and this is {}; use svg",
-       finding.figures.size() == 1 ? "a chart" : fmt::format("{} pictures", finding.figures.size()));
 }
 
 void add(Report& page, const Finding& finding) {
   for (const std::string& note : finding.notes)
     if (!note.empty()) page.text(note);
-  for (const Chart& figure : finding.figures) page.add_figure(svg_of(figure));
+  for (const Chart& figure : finding.figures) page.add(figure);
   for (const Finding::NamedTable& each : finding.tables) {
     page.add(each.table, each.name + (each.name.empty() || each.caption.empty() ? "" : ". ") + each.caption);
   }
@@ -188,8 +166,6 @@ std::string contents_of(const Finding& finding, Format format) {
       return text_of(json_of(finding), 2) + "\n";
     case Format::svg:
       return svg_of(finding);
-    case Format::png:
-      return png_of(finding);
     case Format::html:
       break;
   }
@@ -200,10 +176,11 @@ void OutputFlags::add_to(Cli& cli) {
   cli.group("Output");
   std::vector<std::pair<std::string, Format>> names;
   for (const NamedFormat& each : formats) names.emplace_back(each.name, each.format);
-  cli.choice("--format", format, names,
-             "text for a terminal; markdown; latex for the package booktabs; csv, tsv or json with the numbers in full "
-             "precision; svg: the pictures; png: the cells of one map; html: a page. Without it, the endings of --out "
-             "decide (.txt, .md, .tex, .csv, ...)");
+  cli.choice(
+      "--format", format, names,
+      "text for a terminal; markdown; latex for the package booktabs; csv, tsv or json with the numbers in full "
+      "precision; svg: the pictures; html: a page. Without it, the endings of --out decide (.txt, .md, .tex, .csv, "
+      "...)");
   cli.option("--out", out,
              "a file to write, - for standard output; may be given several times. Without it, the result is printed");
 }
@@ -213,30 +190,31 @@ void OutputFlags::write(const Cli& cli, Finding finding) const {
     if (file == "-") return format;
     require(!std::filesystem::is_directory(file) && file.has_filename(), "--out {}: names a directory, expected a file",
             file.string());
+    const std::string ending = file.extension();
     std::vector<std::string> endings;
     for (const NamedFormat& each : formats) {
       endings.emplace_back(each.ending);
-      if (file.extension() != each.ending) continue;
+      if (ending != each.ending) continue;
       require(!cli.given("--format") || format == each.format,
               "--out {}: the ending is that of {}, but --format is {}; leave --format out, or change the ending",
               file.string(), each.name, name_of(format));
       return each.format;
     }
     if (cli.given("--format")) return format;
-    fail("--out {}: unknown ending '{}'; expected {}, or give --format", file.string(), file.extension().string(),
-         listed(endings));
+    const std::string picture = std::filesystem::path(file).replace_extension(".svg");
+    require(ending != ".png" && ending != ".pdf",
+            "--out {0}: pictures are written as SVG; write {1}, then `rsvg-convert -f {2} {1} -o {0}` (Debian's "
+            "librsvg2-bin)",
+            file.string(), picture, ending.substr(std::min<std::size_t>(1, ending.size())));
+    fail("--out {}: unknown ending '{}'; expected {}, or give --format", file.string(), ending, listed(endings));
   };
   finding.origin = origin_of(finding.runs, cli.command(), finding.starts);
   const auto contents = [&](const std::string& file) {
     const Format form = format_of(file);
-    if (form != Format::svg && form != Format::png) return contents_of(finding, form);
-    std::string picture;
-    with_flag(cli.given("--format") ? fmt::format("--format {}", name_of(form)) : "--out " + file, [&] {
-      require(!finding.figures.empty() || !cli.declares("figures"), "{}; --figures DIRECTORY writes the pictures",
-              no_picture);
-      picture = contents_of(finding, form);
-    });
-    return picture;
+    require(form != Format::svg || !finding.figures.empty(), "{}: {}{}",
+            cli.given("--format") ? "--format svg" : "--out " + file, no_picture,
+            cli.declares("figures") ? "; --figures DIRECTORY writes the pictures" : "");
+    return contents_of(finding, form);
   };
   std::vector<std::pair<std::string, std::string>> all;  // files and contents, before any is written
   for (const std::string& file : out.empty() ? std::vector<std::string>{"-"} : out)

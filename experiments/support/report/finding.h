@@ -14,13 +14,6 @@ namespace fovea {
 
 class Cli;
 
-/// A drawing that exists already. In Markdown it is a link to its file.
-struct Picture {
-  std::string svg, file;
-};
-
-using Chart = std::variant<LineChart, ScatterPlot, Histogram, HeatMap, HeadMaps, Picture>;
-
 struct Finding {
   struct NamedTable {
     std::string name;  ///< shown if there are several tables
@@ -43,10 +36,9 @@ struct Finding {
 /// For a terminal; as Markdown and LaTeX (with the package booktabs); the tables with full precision, with commas, with
 /// tabs and as JSON; the figures; and all as a page. Whatever has no place in a form is a comment there: the origin is
 /// in every form.
-enum class Format { text, markdown, latex, csv, tsv, json, svg, png, html };
+enum class Format { text, markdown, latex, csv, tsv, json, svg, html };
 
-/// The finding as the contents of a file. Throws Error for a format that it does not have: SVG without a figure, PNG
-/// unless its only figure is a map.
+/// The finding as the contents of a file. Throws Error for SVG without a figure.
 std::string contents_of(const Finding& finding, Format format);
 
 /// --format and --out.

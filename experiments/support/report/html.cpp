@@ -1,5 +1,7 @@
 #include "experiments/support/report/html.h"
 
+#include <map>
+
 #include <fmt/core.h>
 
 #include "experiments/support/program/terminal.h"
@@ -54,27 +56,12 @@ std::string value_text(const Json& value) { return value.is_string() ? value.get
 }  // namespace
 
 std::string escape_html(std::string_view text) {
+  static const std::map<char, std::string> signs{
+      {'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}, {'"', "&quot;"}, {'\'', "&#39;"}};
   std::string result;
   for (char c : printable(text)) {
-    switch (c) {
-      case '&':
-        result += "&amp;";
-        break;
-      case '<':
-        result += "&lt;";
-        break;
-      case '>':
-        result += "&gt;";
-        break;
-      case '"':
-        result += "&quot;";
-        break;
-      case '\'':
-        result += "&#39;";
-        break;
-      default:
-        result += c;
-    }
+    const auto sign = signs.find(c);
+    result += sign == signs.end() ? std::string(1, c) : sign->second;
   }
   return result;
 }
@@ -122,11 +109,8 @@ Report& Report::text(const std::string& paragraph) { return add_block("<p>" + es
 
 Report& Report::code(const std::string& text) {
   std::string lines;
-  for (std::size_t at = 0; at <= text.size();) {
-    std::size_t end = std::min(text.find('\n', at), text.size());
-    lines += (at ? "\n" : "") + escape_html(text.substr(at, end - at));
-    at = end + 1;
-  }
+  for (std::string_view line : split_columns(text, '\n')) lines += escape_html(line) + "\n";
+  lines.pop_back();
   return add_block("<pre>" + lines + "</pre>\n");
 }
 
@@ -135,11 +119,7 @@ Report& Report::add(const Table& table, const std::string& caption) {
   return add_block(text + "<div class=\"scroll\">" + table.html() + "</div>\n");
 }
 
-Report& Report::add(const LineChart& chart) { return add_figure(svg(chart)); }
-Report& Report::add(const ScatterPlot& chart) { return add_figure(svg(chart)); }
-Report& Report::add(const Histogram& chart) { return add_figure(svg(chart)); }
-Report& Report::add(const HeatMap& chart) { return add_figure(svg(chart)); }
-Report& Report::add(const HeadMaps& maps) { return add_figure(svg(maps)); }
+Report& Report::add(const Chart& chart) { return add_figure(svg(chart)); }
 
 Report& Report::configuration(const Json& values) {
   std::string list = "<dl class=\"values\">\n";

@@ -40,11 +40,7 @@ class Report {
   /// Adds text whose spaces and line breaks are kept: a command, an error.
   Report& code(const std::string& text);
   Report& add(const Table& table, const std::string& caption = "");
-  Report& add(const LineChart& chart);
-  Report& add(const ScatterPlot& chart);
-  Report& add(const Histogram& chart);
-  Report& add(const HeatMap& chart);
-  Report& add(const HeadMaps& maps);
+  Report& add(const Chart& chart);
   /// Adds a drawing, an <svg> element. In figures(), `owner` (a row, for example) stands before its title.
   Report& add_figure(const std::string& svg, const std::string& owner = "");
   /// Adds the keys and values of a configuration, in columns.

@@ -5,24 +5,19 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <variant>
 #include <vector>
 
 namespace fovea {
 
 struct Axis {
-  std::string label;
-  bool logarithmic = false;         ///< values <= 0 are left out
-  std::optional<double> low, high;  ///< empty: from the data, rounded to the next tick
-  /// Bounds of what the axis measures, which a range from the data does not pass; bands are cut there.
-  std::optional<double> least = {}, most = {};
+  std::string label{};
   /// For a horizontal axis whose values are positions in a text: the token at position 0, 1, 2, ... They are written
   /// vertically below the axis instead of numbers. Empty: numbers.
-  std::vector<std::string> tokens = {};
-
-  Axis() = default;
-  Axis(std::string label, bool logarithmic = false, std::optional<double> low = {}, std::optional<double> high = {})
-      : label(std::move(label)), logarithmic(logarithmic), low(low), high(high) {}
-  Axis(const char* label, std::vector<std::string> tokens = {}) : label(label), tokens(std::move(tokens)) {}
+  std::vector<std::string> tokens{};
+  std::optional<double> low{}, high{};  ///< empty: from the data, rounded to the next tick
+  /// Bounds of what the axis measures, which a range from the data does not pass; bands are cut there.
+  std::optional<double> least{}, most{};
 };
 
 /// One curve or cloud of points. NaN breaks a curve.
@@ -56,37 +51,37 @@ struct Histogram {
   int bins = 30;                ///< of equal width over the range of all groups
 };
 
-/// A map of numbers for queries and keys, such as weights, a window or a bias: values[i * keys.size() + j] for query i
-/// and key j. Values from 0 up go from the background's colour to blue; negative values are red.
-struct HeatMap {
-  std::string title{};
-  std::vector<std::string> queries{}, keys{};  ///< rows and columns
-  std::vector<double> values{};                ///< [I, J] row-major; NaN and infinities are left white
-  std::optional<double> low{}, high{};  ///< ends of the colour scale; empty: 0 (or -high), and the largest magnitude
-  std::vector<std::pair<int, int>> marked{};  ///< outlined cells (i, j), such as gold alignments
-  std::string query_label = "query", key_label = "key";
-};
-
-/// Small maps of the heads of an attention, side by side, on one colour scale. They have no tooltips, because a page
-/// may have hundreds of maps.
+/// Maps of numbers for queries and keys, such as the weights, a window or a bias of each head, side by side on one
+/// colour scale. Values from 0 up go from the background's colour to blue; negative values are red. The cells of a
+/// single map are larger and have their values as tooltips; a page may have hundreds of small ones.
 struct HeadMaps {
   struct Head {
     std::string name{};
-    std::vector<double> values{};           ///< [I, J] row-major; NaN and infinities are left white
-    std::vector<double> center{}, width{};  ///< [I], in keys: drawn as a dot with a bar of this width; empty: none
+    std::vector<double> values{};               ///< [I, J] row-major; NaN and infinities are grey
+    std::vector<double> center{}, width{};      ///< [I], in keys: drawn as a dot with a bar of this width; empty: none
+    std::vector<std::pair<int, int>> marked{};  ///< outlined cells (i, j), such as gold alignments
   };
   std::string title{};
-  std::vector<std::string> queries{}, keys{};
+  std::vector<std::string> queries{}, keys{};  ///< rows and columns
   std::vector<Head> heads{};
+  std::optional<double> low{}, high{};  ///< ends of the colour scale; empty: 0 (or -high), and the largest magnitude
+  std::string query_label = "query", key_label = "key";
 };
+
+/// A drawing that exists already. In Markdown it is a link to its file.
+struct Picture {
+  std::string svg{}, file{};
+};
+
+using Chart = std::variant<LineChart, ScatterPlot, Histogram, HeadMaps, Picture>;
 
 /// An <svg> element for a page that has palette_style() and chart_style(). Throws Error if the sizes of x and y, or of
 /// queries, keys and values, contradict each other.
 std::string svg(const LineChart& chart);
 std::string svg(const ScatterPlot& chart);
 std::string svg(const Histogram& chart);
-std::string svg(const HeatMap& chart);
 std::string svg(const HeadMaps& maps);
+std::string svg(const Chart& chart);
 
 /// Several <svg> elements as one, below each other.
 std::string stacked(const std::vector<std::string>& svgs);

@@ -11,6 +11,7 @@
 #include "experiments/support/program/csv.h"
 #include "experiments/support/program/terminal.h"
 #include "experiments/support/report/html.h"
+#include "experiments/support/text/words.h"
 
 namespace fovea {
 namespace {
@@ -23,6 +24,19 @@ std::string padding(std::size_t width, const std::string& text) {
 
 std::string on_the_left(const std::string& text, std::size_t width) { return text + padding(width, text); }
 std::string on_the_right(const std::string& text, std::size_t width) { return padding(width, text).append(text); }
+
+const std::string column_gap(2, ' ');  ///< between columns
+
+/// The text in lines of at most this width, broken at spaces; a longer word stays whole.
+std::vector<std::string> folded(const std::string& text, std::size_t width) {
+  if (display_width(text) <= width) return {text};
+  std::vector<std::string> lines{""};
+  for (std::string_view word : split_columns(text, ' ')) {
+    if (!lines.back().empty() && display_width(lines.back()) + 1 + display_width(word) > width) lines.emplace_back();
+    lines.back() += (lines.back().empty() ? "" : " ") + std::string(word);
+  }
+  return lines;
+}
 
 /// Escapes Markdown's signs: without this, `heads(global*4, gaussian*4)` would be half italic.
 std::string escape_markdown(const std::string& text) {
@@ -80,19 +94,16 @@ std::string rounded(double value, int decimals) {
 
 using Lines = std::vector<std::vector<std::string>>;
 
-std::string csv_lines(const Lines& lines) {
+std::string written(const Lines& lines, std::string (*row)(const std::vector<std::string>&)) {
   std::string result;
-  for (const auto& line : lines) result += csv_row(line);
+  for (const auto& line : lines) result += row(line);
   return result;
 }
 
-std::string tsv_lines(const Lines& lines) {
-  std::string result;
-  for (const auto& line : lines) {
-    for (std::size_t c = 0; c < line.size(); ++c) result += (c > 0 ? "\t" : "") + printable(line[c]);
-    result += "\n";
-  }
-  return result;
+std::string tsv_row(const std::vector<std::string>& cells) {
+  std::string line;
+  for (const std::string& cell : cells) line += (&cell == &cells.front() ? "" : "\t") + printable(cell);
+  return line + "\n";
 }
 
 }  // namespace
@@ -134,14 +145,14 @@ struct Table::Layout {
   bool is_numeric = false;
   std::size_t value = 0, deviation = 0, mark = 0, column = 0;
 
-  std::string set(const Cell& cell) const {
-    if (!is_numeric) return on_the_left(cell.shown(), column);
+  /// The cell in lines: a number is one, a text is folded at spaces if it is wider than the column.
+  std::vector<std::string> lines(const Cell& cell) const {
+    if (!is_numeric) return folded(cell.shown(), column);
     std::string result = on_the_right(cell.is_empty() ? nothing : cell.text_, value);
-    if (deviation > 0) {
+    if (deviation > 0)
       result +=
           cell.deviation_.empty() ? std::string(3 + deviation, ' ') : " ± " + on_the_right(cell.deviation_, deviation);
-    }
-    return on_the_right(result + on_the_left(cell.mark_, mark), column);
+    return {on_the_right(result + on_the_left(cell.mark_, mark), column)};
   }
 };
 
@@ -186,65 +197,100 @@ Table::Layout Table::layout(std::size_t column) const {
   return layout;
 }
 
-std::string Table::text() const {
-  const std::string gap(2, ' ');
-  std::vector<Layout> layouts;
-  std::string heading, line;
-  for (std::size_t c = 0; c < headings_.size(); ++c) {
-    layouts.push_back(layout(c));
-    std::size_t width = layouts[c].column;
-    if (c > 0) heading += gap;
-    heading += layouts[c].is_numeric ? on_the_right(headings_[c], width) : on_the_left(headings_[c], width);
+std::size_t Table::width(const std::vector<Layout>& layouts, std::size_t most_of_text) {
+  std::size_t width = 0;
+  for (const Layout& one : layouts)
+    width += (width > 0 ? column_gap.size() : 0) + (one.is_numeric ? one.column : std::min(one.column, most_of_text));
+  return width;
+}
+
+Table Table::transposed() const {
+  std::vector<std::string> headings{headings_[0]};
+  for (const auto& row : rows_) headings.push_back(row[0].shown());
+  Table table(std::move(headings));
+  for (std::size_t c = 1; c < headings_.size(); ++c) {
+    std::vector<Cell> cells{headings_[c]};
+    for (const auto& row : rows_) cells.push_back(row[c]);
+    table.row(std::move(cells));
   }
-  for (std::size_t i = 0; i < display_width(heading); ++i) line += "─";
-  std::string result;
-  auto append = [&](std::string text) {
-    while (text.ends_with(' ')) text.pop_back();
-    result += text + "\n";
-  };
-  append(heading);
-  append(line);
-  for (std::size_t r = 0; r < rows_.size(); ++r) {
-    if (has_rule_before(r)) append(line);
-    std::string text;
-    for (std::size_t c = 0; c < headings_.size(); ++c) {
-      if (c > 0) text += gap;
-      text += layouts[c].set(rows_[r][c]);
+  return table;
+}
+
+Table Table::first_columns(std::size_t count) const {
+  const auto first = [&](const auto& all) { return std::vector(all.begin(), all.begin() + std::ptrdiff_t(count)); };
+  Table table(first(headings_));
+  for (const auto& row : rows_) table.row(first(row));
+  table.rules_ = rules_;
+  return table;
+}
+
+std::string Table::text() const {
+  constexpr std::size_t widest = 120, narrowest_text = 24;
+  std::vector<Layout> layouts;
+  for (std::size_t c = 0; c < headings_.size(); ++c) layouts.push_back(layout(c));
+  if (width(layouts, narrowest_text) > widest && headings_.size() > 1) {
+    const Table turned = transposed();
+    std::vector<Layout> own;
+    for (std::size_t c = 0; c < turned.headings_.size(); ++c) own.push_back(turned.layout(c));
+    if (width(own, narrowest_text) <= widest) return turned.text();
+    std::size_t count = layouts.size();
+    for (auto shown = layouts; count > 1 && width(shown, narrowest_text) > widest; --count) shown.pop_back();
+    if (count < layouts.size()) {
+      std::string text = first_columns(count).text(), note = fmt::format("Not shown, to fit {} columns: ", widest);
+      for (std::size_t c = count; c < headings_.size(); ++c) note += (c > count ? ", " : "") + headings_[c];
+      for (const std::string& line : folded(note + ". --out table.csv of report and analyze has all.", widest))
+        text += line + "\n";
+      return text;
     }
-    append(text);
+  }
+  std::size_t most_of_text = widest;  // texts are folded as little as necessary
+  while (most_of_text > narrowest_text && width(layouts, most_of_text) > widest) --most_of_text;
+  for (Layout& one : layouts)
+    if (!one.is_numeric) one.column = std::min(one.column, most_of_text);
+
+  std::string result, rule;
+  for (std::size_t i = 0; i < width(layouts, widest); ++i) rule += "─";
+  const auto append = [&](const std::vector<std::vector<std::string>>& cells) {
+    std::size_t height = 1;
+    for (const auto& lines : cells) height = std::max(height, lines.size());
+    for (std::size_t l = 0; l < height; ++l) {
+      std::string text;
+      for (std::size_t c = 0; c < cells.size(); ++c)
+        text += (c > 0 ? column_gap : "") + on_the_left(l < cells[c].size() ? cells[c][l] : "", layouts[c].column);
+      text.erase(text.find_last_not_of(' ') + 1);
+      result += text + "\n";
+    }
+  };
+  std::vector<std::vector<std::string>> cells;
+  for (std::size_t c = 0; c < headings_.size(); ++c)
+    cells.push_back(layouts[c].is_numeric ? std::vector{on_the_right(headings_[c], layouts[c].column)}
+                                          : folded(headings_[c], layouts[c].column));
+  append(cells);
+  result += rule + "\n";
+  for (std::size_t r = 0; r < rows_.size(); ++r) {
+    if (has_rule_before(r)) result += rule + "\n";
+    for (std::size_t c = 0; c < headings_.size(); ++c) cells[c] = layouts[c].lines(rows_[r][c]);
+    append(cells);
   }
   return result;
 }
 
 std::string Table::markdown() const {
-  std::vector<std::vector<std::string>> lines(rows_.size() + 1);
-  std::vector<std::size_t> widths;
+  std::vector<std::string> lines(rows_.size() + 2, "|");  // headings, a line of dashes, rows
   for (std::size_t c = 0; c < headings_.size(); ++c) {
-    lines[0].push_back(escape_markdown(headings_[c]));
-    for (std::size_t r = 0; r < rows_.size(); ++r) {
-      std::string text = escape_markdown(rows_[r][c].shown());
-      lines[r + 1].push_back(rows_[r][c].strong_ ? "**" + text + "**" : text);
+    std::vector<std::string> cells{escape_markdown(headings_[c]), ""};
+    for (const auto& row : rows_) {
+      const std::string text = escape_markdown(row[c].shown());
+      cells.push_back(row[c].strong_ ? "**" + text + "**" : text);
     }
     std::size_t width = 3;
-    for (const auto& line : lines) width = std::max(width, display_width(line[c]));
-    widths.push_back(width);
+    for (const std::string& cell : cells) width = std::max(width, display_width(cell));
+    cells[1] = is_numeric(c) ? std::string(width - 1, '-') + ":" : std::string(width, '-');
+    for (std::size_t l = 0; l < lines.size(); ++l)
+      lines[l] += " " + (is_numeric(c) ? on_the_right(cells[l], width) : on_the_left(cells[l], width)) + " |";
   }
   std::string result;
-  for (std::size_t l = 0; l < lines.size(); ++l) {
-    result += "|";
-    for (std::size_t c = 0; c < widths.size(); ++c) {
-      const std::string& text = lines[l][c];
-      result += " " + (is_numeric(c) ? on_the_right(text, widths[c]) : on_the_left(text, widths[c])) + " |";
-    }
-    result += "\n";
-    if (l > 0) continue;
-    result += "|";
-    for (std::size_t c = 0; c < widths.size(); ++c) {
-      result +=
-          is_numeric(c) ? " " + std::string(widths[c] - 1, '-') + ": |" : " " + std::string(widths[c], '-') + " |";
-    }
-    result += "\n";
-  }
+  for (const std::string& line : lines) result += line + "\n";
   return result;
 }
 
@@ -283,13 +329,13 @@ std::vector<std::vector<std::string>> Table::exact_lines(const std::string& key,
   return all;
 }
 
-std::string Table::csv() const { return csv_lines(exact_lines()); }
+std::string Table::csv() const { return written(exact_lines(), csv_row); }
+std::string Table::tsv() const { return written(exact_lines(), tsv_row); }
 std::string Table::csv(const std::string& key, const NamedTables& tables) {
-  return csv_lines(exact_lines(key, tables));
+  return written(exact_lines(key, tables), csv_row);
 }
-std::string Table::tsv() const { return tsv_lines(exact_lines()); }
 std::string Table::tsv(const std::string& key, const NamedTables& tables) {
-  return tsv_lines(exact_lines(key, tables));
+  return written(exact_lines(key, tables), tsv_row);
 }
 
 std::string Table::latex() const {

@@ -62,7 +62,8 @@ class Table {
   /// Draws a line after the rows added so far.
   Table& rule();
 
-  /// The table for a terminal, with a line break at the end.
+  /// The table for a terminal, with a line break at the end. It fits 120 columns: long texts are folded, or a table of
+  /// a few long rows is turned, or the last columns are left out, and a line names them.
   std::string text() const;
   std::string markdown() const;
   /// The table in full precision. A column with deviations is followed by a column `HEADING deviation`.
@@ -90,6 +91,10 @@ class Table {
   bool has_rule_before(std::size_t row) const;
   bool has_deviations(std::size_t column) const;
   Layout layout(std::size_t column) const;
+  /// The width of the text, with texts of at most `most_of_text` columns.
+  static std::size_t width(const std::vector<Layout>& layouts, std::size_t most_of_text);
+  Table transposed() const;
+  Table first_columns(std::size_t count) const;
 
   std::vector<std::string> headings_;
   std::vector<std::vector<Cell>> rows_;
