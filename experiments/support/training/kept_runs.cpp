@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr const char* options_file = "options.json";
-constexpr const char* examples_file = "examples.jsonl.gz";
+constexpr const char* examples_archive = "examples.jsonl.gz";
 
 /// Calls visit(line) for every line of a file, which are JSON. An error names file and line.
 void for_lines(const fs::path& file, const std::function<void(const Json&)>& visit) {
@@ -215,8 +215,8 @@ std::vector<RunResult> load_kept_runs(const fs::path& directory) {
       runs.push_back(run_of(line, options, directory));
       by_name[runs.back().name] = runs.size() - 1;
     });
-  if (fs::exists(directory / examples_file))
-    for_lines(directory / examples_file, [&](const Json& line) {
+  if (fs::exists(directory / examples_archive))
+    for_lines(directory / examples_archive, [&](const Json& line) {
       const auto run = by_name.find(line.at("run"));
       require(run != by_name.end(), "the run {} is in no file beside this one", text_of(line.at("run")));
       for (TestResult& test : runs[run->second].tests)
@@ -225,7 +225,7 @@ std::vector<RunResult> load_kept_runs(const fs::path& directory) {
   for (const RunResult& run : runs)
     for (const TestResult& test : run.tests)
       require(!test.scores().empty(), "{}: has no scores of the run {} and the test set {}",
-              (directory / examples_file).string(), run.name, test.set);
+              (directory / examples_archive).string(), run.name, test.set);
   return runs;
 }
 
@@ -235,8 +235,8 @@ void save_kept_runs(const std::vector<RunResult>& runs, const fs::path& data, co
   std::map<fs::path, Lines> files;
   Lines examples;
   for (const fs::path& file : run_files(directory)) for_lines(file, [&](const Json& line) { files[file].put(line); });
-  if (fs::exists(directory / examples_file))
-    for_lines(directory / examples_file, [&](const Json& line) { examples.put(line); });
+  if (fs::exists(directory / examples_archive))
+    for_lines(directory / examples_archive, [&](const Json& line) { examples.put(line); });
   Json options = fs::exists(directory / options_file) ? load_json(directory / options_file) : Json::object();
   for (const RunResult& run : runs) {
     Json configuration = without_places(run.configuration, data.string());
@@ -255,7 +255,7 @@ void save_kept_runs(const std::vector<RunResult>& runs, const fs::path& data, co
     for (const std::string& line : lines.texts()) text += line + "\n";
     write_file_atomically(file, text);
   }
-  write_compressed(directory / examples_file, examples.texts());
+  write_compressed(directory / examples_archive, examples.texts());
   save_json(directory / options_file, options);
 }
 
