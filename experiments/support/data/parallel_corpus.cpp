@@ -53,24 +53,25 @@ PairReader::PairReader(const PairFiles& files, const LineRules& rules)
 bool PairReader::next(TextPair& pair) {
   for (;;) {
     std::vector<std::string> texts, values;
-    std::vector<const RecordReader*> ended, going_on;
+    const RecordReader *ended = nullptr, *going_on = nullptr;  // the first of them
     std::optional<RecordFault> fault;
     for (RecordReader& file : files_) {
       try {
         const bool is_there = file.next(values);
-        (is_there ? going_on : ended).push_back(&file);
+        const RecordReader*& first = is_there ? going_on : ended;
+        if (!first) first = &file;
         if (is_there) std::ranges::move(values, std::back_inserter(texts));
-      } catch (const RecordFault& first) {
-        going_on.push_back(&file);
-        if (!fault) fault = first;
+      } catch (const RecordFault& of_file) {
+        if (!going_on) going_on = &file;
+        if (!fault) fault = of_file;
       }
     }
-    if (going_on.empty()) return false;
+    if (!going_on) return false;
     pair = {};
-    if (!ended.empty()) {
-      const auto lines = static_cast<std::size_t>(ended[0]->number());
-      skip("without a partner", fmt::format("{}:{}: a line without a partner: {} has {}", going_on[0]->name(),
-                                            going_on[0]->number(), ended[0]->name(), counted(lines, "line")));
+    if (ended) {
+      const auto lines = static_cast<std::size_t>(ended->number());
+      skip("without a partner", fmt::format("{}:{}: a line without a partner: {} has {}", going_on->name(),
+                                            going_on->number(), ended->name(), counted(lines, "line")));
     } else if (fault) {
       skip(fault->reason, fault->what());
     } else {

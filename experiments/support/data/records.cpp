@@ -390,12 +390,12 @@ std::string RecordReader::field_of(const Json& record, std::size_t k) const {
 }
 
 bool RecordReader::next(std::vector<std::string>& values) {
-  const bool is_table = format_ != RecordFormat::lines;
+  if (format_ == RecordFormat::lines) return next_row(values);
   std::vector<std::string> row = std::move(first_);
-  for (first_.clear(); row.empty() || (is_table && is_blank_row(row) && !keeps_blank_lines_);)
+  for (first_.clear(); row.empty() || (is_blank_row(row) && !keeps_blank_lines_);)
     if (!next_row(row)) return false;
   values.clear();
-  if (!is_table || is_blank_row(row)) {
+  if (is_blank_row(row)) {
     values = std::move(row);
     return true;
   }
