@@ -277,6 +277,7 @@ BOOST_AUTO_TEST_CASE(one_sentence_comes_in_every_format) {
   const Ended both = ended("analyze", joined(flags, {"--out", page, "--out", "-", "--out", picture}));
   BOOST_TEST(both.out.starts_with(beginnings.at("text")), both.err);
   BOOST_TEST(contents(picture).starts_with("<?xml"));
+  BOOST_TEST(!contains(contents(page), "></h2>"));  // parts without a title have no heading
   for (const char* part :
        {"Sentence 1<", "Sentence 5<", "decoder, layer 1, attention 2: window", "cross, layer 1: gate"})
     BOOST_TEST(contains(contents(page), part) == (part != std::string("cross, layer 1: gate")), part);

@@ -70,7 +70,7 @@ BOOST_AUTO_TEST_CASE(hostile_tokens_are_shown_not_obeyed) {
   table.row({hostile, 1});
   report.section(hostile).text(hostile).code(hostile).add(table, hostile).add(example_map());
   report.subsection(hostile).add(LineChart{hostile, {hostile}, {hostile}, {{hostile, {1, 2}, {3, 4}, {}}}});
-  report.add(ScatterPlot{hostile, {hostile}, {hostile}, {{hostile, {1, 2}, {3, 4}, {}}}});
+  report.add(LineChart{hostile, {hostile}, {hostile}, {{hostile, {1, 2}, {3, 4}, {}}}, true});
   report.add(Histogram{hostile, {hostile}, {{hostile, {1, 2, 2}}}});
   report.section("two").configuration(Json{{"a<b>", hostile.substr(0, 20)}, {"n", nullptr}, {"list", {1, "&"}}});
   std::string html = report.html();
@@ -157,7 +157,7 @@ BOOST_AUTO_TEST_CASE(a_cloud_of_points_is_one_path) {
     series.x.push_back(i), series.y.push_back(std::sin(i * 0.7));
     if (i < 100) many.x.push_back(-i), many.y.push_back(i % 7);
   }
-  const std::string text = svg(ScatterPlot{"", {"x"}, {"y"}, {few, many}});
+  const std::string text = svg(LineChart{"", {"x"}, {"y"}, {few, many}, true});
   for (const char* series : {"c0", "c1"})
     BOOST_TEST(count(text, std::string("<path class=\"dots cloud ") + series) == 1u);
   BOOST_TEST(count(text, "h0") == 600u);
@@ -189,7 +189,7 @@ BOOST_AUTO_TEST_CASE(curves_of_one_colour_differ_in_their_strokes) {
 
 BOOST_AUTO_TEST_CASE(charts_without_data_say_so) {
   for (const std::string& text :
-       {svg(LineChart{"t", {"x"}, {"y"}, {}}), svg(ScatterPlot{"t", {"x"}, {"y"}, {{"s", {}, {}, {}}}}),
+       {svg(LineChart{"t", {"x"}, {"y"}, {}}), svg(LineChart{"t", {"x"}, {"y"}, {{"s", {}, {}, {}}}, true}),
         svg(Histogram{"t", {"x"}, {}}), svg(Histogram{"t", {"x"}, {{"g", {}}}})}) {
     BOOST_TEST(markup_error(text) == "");
     BOOST_TEST(contains(text, "no data"));

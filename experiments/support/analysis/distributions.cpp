@@ -39,7 +39,7 @@ Finding widths(Cli& cli) {
   cli.parse();
   const Runs runs = flags.runs();
   const Samples samples = samples_of(flags, 1, every_head, "a center or a width", centers_and_widths);
-  std::map<std::string, ScatterPlot> points;  // by layer: a point for each query
+  std::map<std::string, LineChart> points;  // by layer: a point for each query
   std::map<std::string, Histogram> histograms;
   LineChart by_head{.title = "Mean width of each head", .x = {"head"}, .y = {"D, tokens"}};
   for (const HeadSample& sample : samples.heads) {
@@ -63,7 +63,7 @@ Finding widths(Cli& cli) {
                   .tables = {{"", table_of(samples, 2)}},
                   .runs = runs};
   for (auto& [layer, plot] : points) {
-    plot.title = layer + ": centers and widths", plot.x = {"center P"}, plot.y = {"width D"};
+    plot.title = layer + ": centers and widths", plot.x = {"center P"}, plot.y = {"width D"}, plot.points = true;
     for (Series& series : plot.series) {  // every n-th point, so that not too many are drawn
       constexpr std::size_t most_points = 600;
       const std::size_t stride = series.x.size() / most_points + 1;

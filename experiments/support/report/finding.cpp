@@ -135,7 +135,7 @@ void add(Report& page, const Finding& finding) {
   }
   for (const std::string& output : finding.outputs) page.code(output);
   for (const Finding& section : finding.sections) {
-    page.section(section.title);
+    if (!section.title.empty()) page.section(section.title);
     if (!section.subtitle.empty()) page.subsection(section.subtitle);
     add(page, section);
   }

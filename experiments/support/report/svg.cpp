@@ -164,9 +164,8 @@ std::string band_path(const Plot& plot, const Series& series) {
   return path;
 }
 
-/// The plot of a chart with series. Throws Error if sizes contradict each other.
-template <class Chart>
-Plot plot_of(const Chart& chart, AxisScale::Ends x_ends) {
+/// The plot of a chart. Throws Error if sizes contradict each other.
+Plot plot_of(const LineChart& chart) {
   Plot::Values x, y;
   std::vector<std::vector<double>> bands;  // their ends count for the range of the axis as well
   for (const Series& s : chart.series) {
@@ -181,31 +180,24 @@ Plot plot_of(const Chart& chart, AxisScale::Ends x_ends) {
     x.push_back(s.x), y.push_back(s.y);
   }
   y.insert(y.end(), bands.begin(), bands.end());
-  return Plot(chart.title, chart.x, chart.y, chart.series, x, y, x_ends);
+  return Plot(chart.title, chart.x, chart.y, chart.series, x, y,
+              chart.points ? AxisScale::Ends::at_ticks : AxisScale::Ends::at_data);
 }
 
 }  // namespace
 
 std::string svg(const LineChart& chart) {
   constexpr std::size_t few_points = 60;
-  Plot plot = plot_of(chart, AxisScale::Ends::at_data);
-  for (std::size_t s = 0; s < chart.series.size(); ++s) {
-    const Series& series = chart.series[s];
-    if (!series.deviation.empty()) plot.path("band " + colour_class(s), band_path(plot, series));
-  }
-  for (std::size_t s = 0; s < chart.series.size(); ++s) {
-    const Series& series = chart.series[s];
-    const std::string stroke = stroke_of(series, s);
-    plot.path("curve " + colour_class(s) + stroke, curve_path(plot, series));
-    if (series.x.size() <= few_points && stroke.empty()) plot.path("dots " + colour_class(s), dots_path(plot, series));
-  }
-  return plot.element();
-}
-
-std::string svg(const ScatterPlot& chart) {
-  Plot plot = plot_of(chart, AxisScale::Ends::at_ticks);
+  Plot plot = plot_of(chart);
   for (std::size_t s = 0; s < chart.series.size(); ++s)
-    plot.path("dots cloud " + colour_class(s), dots_path(plot, chart.series[s]));
+    if (!chart.series[s].deviation.empty()) plot.path("band " + colour_class(s), band_path(plot, chart.series[s]));
+  for (std::size_t s = 0; s < chart.series.size(); ++s) {
+    const Series& series = chart.series[s];
+    const std::string stroke = stroke_of(series, s), colour = colour_class(s);
+    if (!chart.points) plot.path("curve " + colour + stroke, curve_path(plot, series));
+    if (chart.points || (series.x.size() <= few_points && stroke.empty()))
+      plot.path((chart.points ? "dots cloud " : "dots ") + colour, dots_path(plot, series));
+  }
   return plot.element();
 }
 

@@ -32,12 +32,7 @@ struct LineChart {
   std::string title{};
   Axis x{}, y{};
   std::vector<Series> series{};
-};
-
-struct ScatterPlot {
-  std::string title{};
-  Axis x{}, y{};
-  std::vector<Series> series{};
+  bool points = false;  ///< a scatter plot: the points alone
 };
 
 struct Histogram {
@@ -73,12 +68,11 @@ struct Picture {
   std::string svg{}, file{};
 };
 
-using Chart = std::variant<LineChart, ScatterPlot, Histogram, HeadMaps, Picture>;
+using Chart = std::variant<LineChart, Histogram, HeadMaps, Picture>;
 
 /// An <svg> element for a page that has palette_style() and chart_style(). Throws Error if the sizes of x and y, or of
 /// queries, keys and values, contradict each other.
 std::string svg(const LineChart& chart);
-std::string svg(const ScatterPlot& chart);
 std::string svg(const Histogram& chart);
 std::string svg(const HeadMaps& maps);
 std::string svg(const Chart& chart);
