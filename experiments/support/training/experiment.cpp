@@ -284,6 +284,7 @@ void ExperimentBase::make_here(const std::vector<PlannedRun>& plans, const SaveD
     Run run = run_of(plans, own[at]);
     open(run);
     if (is_true_in_first_process([&] { return finished_result(run).has_value(); })) continue;
+    if (trained == 0) before_training_();
     run.number = static_cast<std::int64_t>(at) + 1;
     run.runs = std::ssize(own);
     // The old result describes files that change from here on. A run that is stopped must have no result.
@@ -317,6 +318,7 @@ RunFailures ExperimentBase::make_with_ninja(const std::vector<PlannedRun>& plans
   for (const std::size_t k : flags_.own_runs(plans.size()))
     if (!finished_result(run_of(plans, k))) missing.push_back(k);
   if (missing.empty()) return {};
+  before_training_();
   const int jobs = std::min(flags_.jobs, static_cast<int>(missing.size()));
   const int threads = cli_.given("threads") ? omp_get_max_threads() : std::max(1, omp_get_max_threads() / jobs);
   const int cores = std::min(omp_get_num_procs(), processors_of_quota());

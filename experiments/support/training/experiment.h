@@ -80,6 +80,7 @@ class ExperimentBase {
 
   Cli& cli_;
   ExperimentFlags flags_;
+  std::function<void()> before_training_;  ///< called once, unless all runs are finished
 
  private:
   /// Whether this process makes some runs of an experiment, and other processes make others in the same directory.
@@ -155,7 +156,7 @@ class Experiment : public ExperimentBase {
   /// report; data.save(directory) writes vocabulary and data.json into a run's directory.
   template <class Data>
   void train(const Data& data, const std::function<RunResult(const Options&, const Run&)>& body) {
-    print_warnings();
+    before_training_ = [&] { print_warnings(); };
     ExperimentBase::train(
         plans_, data.description(), [&](const std::filesystem::path& directory) { data.save(directory); },
         [&](std::size_t k, const Run& run) { return result(k, run, body); });
