@@ -1,4 +1,5 @@
 // Tagging, a label for every word of a sentence: a complete task of one's own, with its model.
+#include "experiments/support/analysis/encoder_run.h"
 #include "experiments/support/data/generated.h"
 #include "experiments/support/data/pair_data.h"
 #include "experiments/support/training/encoder_model.h"
@@ -39,9 +40,10 @@ class Tagger : public Module {
     child("encoder", encoder_);
     child("output", output_);
   }
-  Variable forward(const SequenceBatch& batch) {  // [B, T] → [B, T, tags]
-    const Variable embedded = positions_.forward(embedding_.forward(batch.source));
-    return output_.forward(encoder_.forward({.states = embedded, .lengths = batch.source_lengths}));
+  /// tokens [B, T], lengths [B] → [B, T, tags]
+  Variable forward(const Tensor& tokens, const Tensor& lengths, std::vector<AttentionTrace>* traces = nullptr) {
+    const Variable embedded = positions_.forward(embedding_.forward(tokens));
+    return output_.forward(encoder_.forward({.states = embedded, .lengths = lengths, .traces = traces}));
   }
 
  private:
@@ -59,7 +61,8 @@ TestResult test(Tagger& model, const PairSet& set, const PairTokenizers& tokeniz
   for (const TextPair& pair : set.texts) result.examples.push_back({.input = pair.source, .reference = pair.target});
   auto tags_of = [&](const PlannedBatch& plan) {
     const PairBatch batch = fill(plan, set.pairs, batches);
-    const std::vector<int> tags = top_k(model.forward(batch.read(true)).value(), 1).index.to_vector<int>();  // [B, T]
+    const std::vector<int> tags = top_k(model.forward(batch.source_tensor(), batch.source_length_tensor()).value(), 1)
+                                      .index.to_vector<int>();  // [B, T]
     std::vector<std::string> texts;
     for (std::size_t row = 0; row < batch.indices.size(); ++row) {
       const std::span own(tags.data() + row * batch.source_length, batch.target_lengths[row] - 1);  // without </s>
@@ -88,7 +91,8 @@ RunResult train_and_test(const Options& options, const PairData& data, const Run
     for (const std::int64_t k : training.micro_batches()) {
       RandomScope random = training.random(k);  // of dropout
       const PairBatch batch = batches.next();
-      auto loss = cross_entropy_loss(model.forward(batch.read(true)), batch.targets(), {.ignored = pad_id}, Total::sum);
+      auto loss = cross_entropy_loss(model.forward(batch.source_tensor(), batch.source_length_tensor()),
+                                     batch.targets(), {.ignored = pad_id}, Total::sum);
       training.backward(loss, static_cast<double>(batch.target_tokens));
     }
     const auto [norm, count] = training.gradient();
@@ -109,6 +113,23 @@ void program(Cli& cli) {
   experiment.train(data, [&](const Options& row, const Run& run) { return train_and_test(row, data, run); });
 }
 
-const RegisteredTask task({"tagging", program});
+/// Opens a run for `analyze`.
+std::unique_ptr<AnalyzedRun> open(const std::filesystem::path& run, Part part) {
+  const auto options = options_of_run<Options>(run);
+  const PairTokenizers vocabularies = load_tokenizers(run);
+  auto owned = std::make_unique<Tagger>(options.model, vocabularies.source->size(), vocabularies.target->size());
+  auto predict = [tagger = owned.get(), tags = vocabularies.target](const Tensor& tokens, const Tensor& lengths,
+                                                                    std::vector<AttentionTrace>* traces) {
+    const std::vector<int> best = top_k(tagger->forward(tokens, lengths, traces).value(), 1).index.to_vector<int>();
+    return tags->decode(std::span(best).first(best.size() - 1));  // without </s>
+  };
+  auto data = [options](const PairTokenizers& tokenizers, Part wanted) {
+    return PairData(options.data, tokenizers, wanted, false);
+  };
+  return open_encoder_run(
+      run, {std::move(owned), options.model.attention, options.data.text.text.max_length, true, predict, data}, part);
+}
+
+const RegisteredTask task({"tagging", program, open});
 
 }  // namespace

@@ -10,7 +10,9 @@
 #include "autograd/operations.h"
 #include "experiments/support/analysis/analyzed_run.h"
 #include "experiments/support/analysis/commands.h"
+#include "experiments/support/data/generated.h"
 #include "experiments/support/metrics/alignment.h"
+#include "experiments/support/tasks/sequence_task.h"
 #include "experiments/support/text/words.h"
 #include "tests/experiments/programs.h"
 
@@ -36,6 +38,18 @@ std::vector<double> row_of(const std::vector<std::string>& flags, const std::str
   }
   return numbers;
 }
+
+/// A task of one's own: it has a flag that no other task has.
+struct OwnOptions : SequenceOptions {
+  double z_loss = 0;
+  OwnOptions() { data.generate = generate_translation; }
+  void add_to(Cli& cli) {
+    SequenceOptions::add_to(cli);
+    cli.option("--z-loss", z_loss, "weight of the squared logarithm of the softmax's denominator");
+  }
+};
+TrainingResult no_training(SequenceModel&, const OwnOptions&, const PairData&, const Run&) { return {}; }
+const RegisteredTask own_task(sequence_task("own", "a task of the tests", no_training));
 
 }  // namespace
 
@@ -309,6 +323,37 @@ BOOST_AUTO_TEST_CASE(every_quantity_that_is_listed_can_be_shown) {
   }
   for (const char* name : {"weights", "logits", "bias", "mask", "center", "width", "left_pointer", "window"})
     BOOST_TEST(names.count(name), name);
+}
+
+BOOST_AUTO_TEST_CASE(runs_of_own_tasks_with_own_flags_can_be_opened) {
+  Folder folder;
+  const std::string run = (folder / "run").string();
+  std::filesystem::copy(runs().translation, run, std::filesystem::copy_options::recursive);
+  Json configuration = load_json(folder / "run/config.json");
+  configuration["z-loss"] = 0.5;
+  save_json(folder / "run/config.json", configuration);
+  BOOST_TEST(contains(message_of([&] { AnalyzedRun::open(run); }), "there is no option 'z-loss'"));  // of translate
+  configuration["program"] = "own";
+  save_json(folder / "run/config.json", configuration);
+  BOOST_TEST(AnalyzedRun::open(run)->sentence(0).attentions.size() > 0u);
+  configuration["program"] = "nobodys";
+  save_json(folder / "run/config.json", configuration);
+  BOOST_TEST(contains(message_of([&] { AnalyzedRun::open(run); }),
+                      "is a run of 'nobodys', which this program was not built with"));
+}
+
+BOOST_AUTO_TEST_CASE(runs_of_tagging_show_words_and_tags) {
+  Folder folder;
+  const std::string run = (folder / "run").string();
+  BOOST_TEST_REQUIRE(ended("tagging", tiny_classifier(run)).status == 0);
+  const auto opened = AnalyzedRun::open(run);
+  const SentenceView view = opened->sentence(3);
+  BOOST_TEST_REQUIRE(!view.attentions.empty());
+  const std::size_t words = split_words(view.pair.source).size();
+  BOOST_TEST(view.attentions.front().queries.size() == words + 1);  // and </s>
+  BOOST_TEST(view.predicted != "");
+  const Ended shown = ended("analyze", {run, "--sentence", "3"});
+  BOOST_TEST(shown.status == 0, shown.err);
 }
 
 BOOST_AUTO_TEST_CASE(an_own_text_is_read_with_the_runs_vocabulary) {

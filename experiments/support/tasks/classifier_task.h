@@ -1,9 +1,11 @@
 /// What the tasks of classifiers share besides their training: flags, data, tests, and labels of new texts.
 #pragma once
+#include <algorithm>
 #include <memory>
 #include <string>
+#include <vector>
 
-#include "experiments/support/analysis/classifier_run.h"
+#include "experiments/support/analysis/encoder_run.h"
 #include "experiments/support/attend/attention_catalogue.h"
 #include "experiments/support/classification/classification_testing.h"
 #include "experiments/support/training/task.h"
@@ -36,8 +38,18 @@ Task classifier_task(const std::string& name, const std::string& about,
   };
   auto open = [](const std::filesystem::path& run, Part part) {
     const auto options = options_of_run<Options>(run);
-    return open_classifier_run(
-        run, options, [options] { return load(options.data); }, part);
+    const std::vector<std::string> classes = classes_of(run);
+    auto owned = options.model.make(options.model.attention, load_tokenizers(run).source->size(), std::ssize(classes));
+    EncoderClassifier* const model = owned.get();
+    auto predict = [model, classes](const Tensor& tokens, const Tensor& lengths, std::vector<AttentionTrace>* traces) {
+      const std::vector<double> logits = model->forward(tokens, lengths, traces).value().template to_vector<double>();
+      return classes.at(static_cast<std::size_t>(std::max_element(logits.begin(), logits.end()) - logits.begin()));
+    };
+    auto data = [options](const PairTokenizers& tokenizers, Part wanted) {
+      return PairData(load(options.data), {.text = options.text}, tokenizers, wanted, false);
+    };
+    return open_encoder_run(
+        run, {std::move(owned), options.model.attention, options.text.max_length, false, predict, data}, part);
   };
   return {name, program, open};
 }
