@@ -199,7 +199,7 @@ void subtract_means(const RowsOfKeys& rows, const T* weights, T* gradient, const
 
 template <class T>
 void density_rows(const RowsOfKeys& rows, T* z) {
-  const Vec<T> most(T(Normalizer::largest_exponent));
+  const auto most = Vec<T>(T{Normalizer::largest_exponent});
   for (std::int64_t r = 0; r < rows.count; ++r, z += rows.stride)
     for_keys<T>(rows.first[r], rows.end[r], [&](std::int64_t j, auto count) {
       const Vec<T> own = load_vector(z + j, count);

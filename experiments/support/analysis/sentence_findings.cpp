@@ -184,7 +184,7 @@ Finding row_of_attention(Cli& cli) {
     const std::vector<double> of_head = softmax_of_seen(row("scores", h), row("seen", h));
     for (std::size_t j = 0; j < J; ++j) plain[j] += of_head[j] / double(heads.size());
   }
-  const Axis keys("key", picture_labels(view.keys));
+  const Axis keys{.label = "key", .tokens = picture_labels(view.keys)};
   return {
       .title =
           fmt::format("{}, {}, query {} “{}”", view.title(), head_name(head), query, view.queries[std::size_t(query)]),
@@ -244,7 +244,7 @@ Finding decoding_steps(Cli& cli) {
                              {fmt::format("means over {} sentences", means.sentences), table_of(means, 3)}},
                   .figures = {figure_of_pairs(view, view.quantities.front(), 0)},
                   .runs = {flags.run()}};
-  const Axis steps("step", picture_labels(view.queries));
+  const Axis steps{.label = "step", .tokens = picture_labels(view.queries)};
   LineChart positions{.title = "Positions among the keys", .x = steps};
   for (const auto& [name, values] : columns) {
     if (name == "focus" || name == "center" || name.ends_with(" key") || name == "peak")
