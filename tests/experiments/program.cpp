@@ -5,6 +5,7 @@
 #include <fstream>
 #include <limits>
 #include <new>
+#include <regex>
 
 #include <boost/test/unit_test.hpp>
 #include <fmt/core.h>
@@ -347,8 +348,34 @@ BOOST_AUTO_TEST_CASE(every_program_shows_its_flags) {
     BOOST_TEST(contains(all.out, "--search "), program);
     BOOST_TEST(!contains(some.out, "--search "), program);
   }
-  for (const char* program : {"agreement", "sentiment"})
-    BOOST_TEST(contains(ended(program, {"--list-attentions"}).out, "adaptive_span"));
+  for (const char* program : {"agreement", "language_model", "sentiment", "summarize", "translate"})
+    BOOST_TEST(contains(ended(program, {"--list-attentions"}).out, "adaptive_span"), program);
+  const std::string presets = std::regex_replace(ended("translate", {"--help-all"}).out, std::regex("\n +"), "\n");
+  for (const char* preset : {"\nmini: ", "\nsmoke: ", "\nshu-word: "}) BOOST_TEST(contains(presets, preset), presets);
+}
+
+BOOST_AUTO_TEST_CASE(analyze_names_what_is_neither_a_run_nor_a_command) {
+  const Ended nothing = ended("analyze", {"nope"}), misspelt = ended("analyze", {"widhts"});
+  BOOST_TEST(nothing.status == 2);
+  BOOST_TEST(nothing.err ==
+             "analyze: 'nope' is neither the directory of a run nor a command; analyze --help lists the commands\n");
+  BOOST_TEST(contains(misspelt.err, "; did you mean 'widths'?"), misspelt.err);
+  const Ended help = ended("analyze", {"--help-all"});
+  BOOST_TEST(help.status == 0, help.err);
+  BOOST_TEST(contains(help.out, "\n  widths "), help.out);
+}
+
+BOOST_AUTO_TEST_CASE(a_program_that_was_moved_reads_the_presets_beside_it) {
+  Folder folder;
+  namespace fs = std::filesystem;
+  fs::create_directories(folder / "moved/presets");
+  fs::copy(FOVEA_PROGRAMS "/translate", folder / "moved/translate");
+  fs::copy(FOVEA_PROGRAMS "/../libfovea.so.0", folder / "libfovea.so.0");
+  std::ofstream(folder / "moved/presets/mine.json") << R"({"about": "mine", "layers": 7, "model-dim": 24})";
+  const std::string command = (folder / "moved/translate").string() +
+                              " --preset mine --parameters --vocabulary-size 50 >" + (folder / "out").string();
+  BOOST_TEST(std::system(command.c_str()) == 0);
+  BOOST_TEST(contains(contents(folder / "out"), "encoder.6"), contents(folder / "out"));
 }
 
 /// The flags of --help-all that take a value: "--layers", ...
