@@ -9,15 +9,7 @@ namespace {
 
 using namespace fovea;
 
-struct Options : ClassificationOptions {
-  AgreementOptions data;
-
-  void add_to(Cli& cli) {
-    cli.group("Data");
-    cli.add(data);
-    ClassificationOptions::add_to(cli);
-  }
-};
+using Options = ClassifierOptions<AgreementOptions>;
 
 TrainingResult train(EncoderClassifier& model, const Options& options, const PairData& data, const Run& run) {
   PairBatches batches(data.train, options.batches, run.seed);

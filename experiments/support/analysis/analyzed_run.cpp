@@ -24,6 +24,19 @@ std::unique_ptr<AnalyzedRun> AnalyzedRun::open(const std::filesystem::path& run,
   return task.open(run, part);
 }
 
+const PairSet& AnalyzedRun::set() {
+  if (!data_) {
+    data_.emplace(read(part_));
+    warn_of_changed_data(data_->fingerprint());
+  }
+  return data_->tests.front();
+}
+
+TextPair AnalyzedRun::texts(std::size_t k) {
+  // with --block, a language model's texts are blocks of several lines
+  return set().texts.size() == set().pairs.size() ? set().texts[k] : TextPair{};
+}
+
 void AnalyzedRun::name_methods(SentenceView& sentence) const {
   for (AttentionView& view : sentence.attentions) {
     int number = view.number;

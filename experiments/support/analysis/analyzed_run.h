@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "experiments/support/analysis/sentence_view.h"
+#include "experiments/support/data/pair_data.h"
 #include "experiments/support/data/text_pair.h"
 #include "experiments/support/data/vocabulary.h"
 #include "experiments/support/sequence/sequence_models.h"
@@ -25,9 +26,9 @@ class AnalyzedRun {
   static std::unique_ptr<AnalyzedRun> open(const std::filesystem::path& run, Part part = Part::test);
 
   /// The number of sentences.
-  virtual std::size_t size() = 0;
+  std::size_t size() { return set().pairs.size(); }
   /// Sentence k, from 0: for encoder-decoders and language models under teacher forcing.
-  virtual SentenceView sentence(std::size_t k) = 0;
+  SentenceView sentence(std::size_t k) { return view(set().pairs, k, texts(k)); }
   /// A text of the user's. `target` is its translation or summary; without it, the model's own is taken. Names the
   /// words that the vocabulary does not have on standard error. Throws Error for a text without words, and for bytes
   /// that are not UTF-8.
@@ -39,7 +40,7 @@ class AnalyzedRun {
   virtual std::vector<SpecifiedSubLayer> sub_layers(Place stack) const = 0;
 
   /// The texts of sentence k; of classifiers the text and its class.
-  virtual TextPair texts(std::size_t k) = 0;
+  TextPair texts(std::size_t k);
 
   /// The number of the sentence that --sentence names: by its number from 0 or by a rule. crossing: the first whose
   /// gold links cross, which its translation reorders; median, longest: the first of that length in words. Throws
@@ -49,7 +50,14 @@ class AnalyzedRun {
   SentenceView chosen_sentence(const std::string& choice) { return sentence(number_of(choice)); }
 
  protected:
-  explicit AnalyzedRun(std::filesystem::path run) : run_(std::move(run)) {}
+  AnalyzedRun(const std::filesystem::path& run, Part part)
+      : run_(run), tokenizers_(load_tokenizers(run)), part_(part) {}
+  /// Reads the part of the run's data, with the vocabulary of the run; called when it is needed.
+  virtual PairData read(Part part) = 0;
+  /// Pair k with the attentions of the model.
+  virtual SentenceView view(const EncodedPairs& pairs, std::size_t k, const TextPair& texts) = 0;
+  /// The sentences; read at the first call. Prints a warning if the data have changed since the training.
+  const PairSet& set();
   /// Sets the method of every view: the specification of its place and number.
   void name_methods(SentenceView& sentence) const;
   /// Throws Error unless a text of the user's has words and is UTF-8. Prints a note with the words that the vocabulary
@@ -61,6 +69,11 @@ class AnalyzedRun {
   std::uint64_t seed() const;
 
   std::filesystem::path run_;
+  PairTokenizers tokenizers_;
+
+ private:
+  Part part_;
+  std::optional<PairData> data_;
 };
 
 }  // namespace fovea

@@ -9,18 +9,17 @@ namespace {
 class EncoderRun : public AnalyzedRun {
  public:
   EncoderRun(const std::filesystem::path& run, AnalyzedEncoder encoder, Part part)
-      : AnalyzedRun(run), encoder_(std::move(encoder)), tokenizers_(load_tokenizers(run)), part_(part) {
+      : AnalyzedRun(run, part), encoder_(std::move(encoder)) {
     load_parameters(*encoder_.model, run);
     encoder_.model->train(false);
   }
 
-  std::size_t size() override { return examples().size(); }
-  TextPair texts(std::size_t k) override { return {.source = examples()[k].source, .target = examples()[k].target}; }
-  SentenceView sentence(std::size_t k) override { return view(texts(k)); }
   SentenceView text(const std::string& text, const std::optional<std::string>& target) override {
     require(!target, "--target: only with --text of an encoder-decoder");
     check_text("--text", text, *tokenizers_.source);
-    return view({.source = text, .target = "", .alignment = {}});
+    EncodedPairs pairs{.has_labels = !encoder_.has_end};
+    pairs.append(tokens_of(*tokenizers_.source, text, encoder_.max_length), {});
+    return view(pairs, 0, {.source = text});
   }
   const Module& model() const override { return *encoder_.model; }
   void restart() override { encoder_.model->initialise(seed()); }
@@ -30,18 +29,10 @@ class EncoderRun : public AnalyzedRun {
   }
 
  private:
-  const std::vector<TextPair>& examples() {
-    if (!data_) {
-      data_.emplace(encoder_.data(tokenizers_, part_));
-      warn_of_changed_data(data_->fingerprint());
-    }
-    return data_->tests.front().texts;
-  }
+  PairData read(Part part) override { return encoder_.data(tokenizers_, part); }
 
-  SentenceView view(const TextPair& pair) {
-    EncodedPairs text{.has_labels = !encoder_.has_end};
-    text.append(tokens_of(*tokenizers_.source, pair.source, encoder_.max_length), {});
-    const std::vector<int> tokens = tokens_at(text.source, 0);
+  SentenceView view(const EncodedPairs& pairs, std::size_t k, const TextPair& pair) override {
+    const std::vector<int> tokens = tokens_at(pairs.source, k);
     const auto length = static_cast<std::int32_t>(tokens.size());
     NoGrad off;
     TracedEquationScope parts;
@@ -57,9 +48,6 @@ class EncoderRun : public AnalyzedRun {
   }
 
   AnalyzedEncoder encoder_;
-  PairTokenizers tokenizers_;
-  Part part_;
-  std::optional<PairData> data_;
 };
 
 }  // namespace

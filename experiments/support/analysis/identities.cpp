@@ -58,7 +58,7 @@ struct Draws {
   }
 };
 
-/// What an attention is computed on, and how; states are random if they are undefined.
+/// An attention and its inputs. Undefined states are replaced by random ones.
 struct Call {
   std::string specification;
   Place place = Place::encoder;

@@ -12,18 +12,10 @@ namespace {
 class SequenceRun : public AnalyzedRun {
  public:
   SequenceRun(const std::filesystem::path& run, SequenceOptions options, Part part)
-      : AnalyzedRun(run), options_(std::move(options)), tokenizers_(load_tokenizers(run)), part_(part) {
+      : AnalyzedRun(run, part), options_(std::move(options)) {
     options_.trained.directory = run;
     model_ = options_.load_model(tokenizers_);
   }
-
-  std::size_t size() override { return set().pairs.size(); }
-
-  TextPair texts(std::size_t k) override {
-    // with --block, a language model's texts are blocks of several lines
-    return set().texts.size() == set().pairs.size() ? set().texts[k] : TextPair{};
-  }
-  SentenceView sentence(std::size_t k) override { return view(set().pairs, k, texts(k)); }
 
   SentenceView text(const std::string& text, const std::optional<std::string>& target) override {
     TextPair pair{.source = text, .target = target.value_or(""), .alignment = {}};
@@ -50,15 +42,9 @@ class SequenceRun : public AnalyzedRun {
   }
 
  private:
-  const PairSet& set() {
-    if (!data_) {
-      data_.emplace(options_.data, tokenizers_, part_, false);
-      warn_of_changed_data(data_->fingerprint());
-    }
-    return data_->tests.front();
-  }
+  PairData read(Part part) override { return {options_.data, tokenizers_, part, false}; }
 
-  SentenceView view(const EncodedPairs& pairs, std::size_t k, const TextPair& pair) {
+  SentenceView view(const EncodedPairs& pairs, std::size_t k, const TextPair& pair) override {
     const ShownPair shown = shown_pair(pairs, tokenizers_, k, model_->has_source());
     NoGrad off;
     TracedEquationScope parts;
@@ -77,10 +63,7 @@ class SequenceRun : public AnalyzedRun {
   }
 
   SequenceOptions options_;
-  PairTokenizers tokenizers_;
-  Part part_;
   std::unique_ptr<SequenceModel> model_;
-  std::optional<PairData> data_;
 };
 
 }  // namespace

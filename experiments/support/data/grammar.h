@@ -1,4 +1,5 @@
-/// What all grammars share: options `generated:name=value,...`, drawing, and the choice of a part for each text.
+/// The base of all grammars: reads the options `generated:name=value,...`, draws random words, and chooses for each
+/// text whether it belongs to the training, development or test set.
 #pragma once
 #include <array>
 #include <cstdint>

@@ -46,9 +46,10 @@ void add_tokens(DataHash& hash, const TokenStore& store, std::size_t k) {
   for (const std::int32_t token : tokens_at(store, k)) hash.add(std::int64_t{token});
 }
 
-/// What makes two pairs the same: source and target, a labelled text whatever its label. Empty for texts alone of less
-/// than 40 characters: headings and names of speakers occur everywhere.
-std::string essence(const TextPair& pair, bool has_label) {
+/// A key that is equal for pairs that count as the same: source and target, but of labelled texts the text without its
+/// label. Empty for texts without a source that have less than 40 characters, because headings and names of speakers
+/// occur everywhere.
+std::string key_of_pair(const TextPair& pair, bool has_label) {
   constexpr std::int64_t least_characters = 40;
   if (has_label) return pair.source;
   if (!pair.source.empty()) return pair.source + '\n' + pair.target;
@@ -80,7 +81,7 @@ class SetReader {
         part,
         [&](const TextPair& pair) {
           ++texts_[static_cast<std::size_t>(part)];
-          if (const std::string text = essence(pair, has_labels); !text.empty())
+          if (const std::string text = key_of_pair(pair, has_labels); !text.empty())
             hashes_[static_cast<std::size_t>(part)].push_back(stable_hash(text));
           has_source = has_source || !pair.source.empty();
           if (keeps_texts) set.texts.push_back(pair);

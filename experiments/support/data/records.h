@@ -50,7 +50,7 @@ enum class Header { automatic, yes, no };
 inline const std::vector<std::pair<std::string, Header>> header_names{
     {"auto", Header::automatic}, {"yes", Header::yes}, {"no", Header::no}};
 
-/// What the user says about the fields.
+/// The user's choice of fields.
 struct RecordFields {
   std::vector<std::string> names;  ///< --columns: by name, by number from 1, or keys; `t.en` is the key `en` inside `t`
   Header header = Header::automatic;  ///< --header: whether the first line of a table has names
@@ -94,7 +94,7 @@ class RecordReader {
 
   /// The names of the fields that are read, or their numbers; empty for whole lines and optional ones without a column.
   const std::vector<std::string>& fields() const { return fields_.names; }
-  /// Of tables, the numbers of the fields.
+  /// The numbers of the chosen columns of a table, as texts, from 1.
   std::vector<std::string> numbers() const;
   bool has_header() const { return has_header_; }
   /// "columns 1, 2", "keys text, summary"; empty for whole lines.

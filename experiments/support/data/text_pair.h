@@ -43,7 +43,7 @@ class PairSource {
   virtual std::string left_out() const { return {}; }
   /// Where the targets are labels, all labels; a label is predicted, not written word by word.
   virtual std::vector<std::string> classes() const { return {}; }
-  /// What TextPair::group counts, e.g. "attractors"; empty: the pairs have no groups.
+  /// The name of the number in TextPair::group, such as "attractors"; empty if the pairs have no groups.
   virtual std::string group() const { return {}; }
 };
 

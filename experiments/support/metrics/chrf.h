@@ -16,8 +16,8 @@
 
 namespace fovea {
 
-/// Of each order the n-grams of the hypothesis, of the reference, and matches: of 1 to 6 characters, then of 1 and 2
-/// words. chrF has no words: zeros.
+/// Three counts for each length of n-gram: n-grams of the hypothesis, of the reference, and those that match. The first
+/// six lengths are 1 to 6 characters, the last two 1 and 2 words, whose counts are zeros in chrF.
 using ChrfStatistics = Counts<3 * 8>;
 
 /// `with_words` for chrF++. Throws Error if there is no reference.

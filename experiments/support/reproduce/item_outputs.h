@@ -38,7 +38,7 @@ std::vector<PlannedItem> planned_items(const NeededRuns& needed, const std::vect
 /// The words as a line for a shell.
 std::string command_line(const std::vector<std::string>& words);
 
-/// What ninja has to do for the items: a step for each run that is not kept, and for each command.
+/// The steps that ninja runs for the items: one for each run that is not kept, and one for each command.
 std::vector<NinjaStep> ninja_steps(const NeededRuns& needed, const std::vector<PlannedItem>& items);
 
 /// The output of a command.

@@ -71,7 +71,7 @@ struct SequenceModelOptions : TransformerFlags {
   std::unique_ptr<SequenceModel> make(std::int64_t source_vocabulary, std::int64_t vocabulary) const;
 
   /// The sub-layers of a layer of the encoder or the decoder, in order; none for a stack that the model does not have.
-  /// Of a recurrent model its only attention.
+  /// A recurrent model has one, the attention of its decoder.
   std::vector<SpecifiedSubLayer> sub_layers(Place stack, bool has_source) const;
 
  private:

@@ -1,4 +1,4 @@
-/// What the tasks of classifiers share besides their training: flags, data, tests, and labels of new texts.
+/// Tasks of classifiers: their flags, data, tests and labels of new texts. The training is on each task's page.
 #pragma once
 #include <algorithm>
 #include <memory>
@@ -12,8 +12,19 @@
 
 namespace fovea {
 
+/// The flags of a classifier whose data are of the type Data, which load() reads.
+template <class Data>
+struct ClassifierOptions : ClassificationOptions {
+  Data data;
+  void add_to(Cli& cli) {
+    cli.group("Data");
+    cli.add(data);
+    ClassificationOptions::add_to(cli);
+  }
+};
+
 /// A task whose `train` trains one row with one seed: the model has its initial values, and the best ones at the end.
-/// Options are ClassificationOptions with a member `data`, which load() reads.
+/// Options are ClassifierOptions, perhaps with flags of the task's own.
 template <class Options>
 Task classifier_task(const std::string& name, const std::string& about,
                      TrainingResult (*train)(EncoderClassifier&, const Options&, const PairData&, const Run&)) {

@@ -1,4 +1,4 @@
-/// What the tasks of sequence models share besides their training: flags, data, tests, and uses of trained models.
+/// Tasks of sequence models: their flags, data, tests and uses of trained models. The training is on each task's page.
 #pragma once
 #include <memory>
 #include <string>

@@ -38,8 +38,8 @@ struct ExperimentFlags {
   void add_to(Cli& cli);
   /// Whether there is only one run, which is then the experiment's directory itself.
   bool is_alone() const { return !comparison.is_given() && seeds == 1 && search.empty(); }
-  /// Which of the `all` runs, counted from 0, this process makes: every one, or with --only one. Throws Error for an
-  /// --only that does not fit.
+  /// The numbers, from 0, of those of the `all` runs that this process makes: every one, or with --only one. Throws
+  /// Error for an --only that does not fit.
   std::vector<std::size_t> own_runs(std::size_t all) const;
 };
 
