@@ -4,7 +4,7 @@
 
 #include "experiments/benchmark.h"
 #include "experiments/support/attend/engine_flags.h"
-#include "experiments/support/sequence/sequence_models.h"
+#include "experiments/support/models/sequence_models.h"
 #include "nn/decoding.h"
 #include "tensor/cpu/parallel.h"
 #include "tensor/gemm.h"

@@ -7,10 +7,10 @@
 
 #include "attention/engine/attend.h"
 #include "experiments/benchmark.h"
+#include "experiments/support/models/encoder_model.h"
+#include "experiments/support/models/sequence_models.h"
+#include "experiments/support/program/comparison.h"
 #include "experiments/support/program/device_flag.h"
-#include "experiments/support/sequence/sequence_models.h"
-#include "experiments/support/training/comparison.h"
-#include "experiments/support/training/encoder_model.h"
 #include "nn/decoding.h"
 #include "nn/loss.h"
 #include "nn/optimizer.h"

@@ -8,10 +8,10 @@
 
 #include "experiments/support/program/program.h"
 #include "experiments/support/program/run_directory.h"
+#include "experiments/support/record/kept_runs.h"
 #include "experiments/support/report/run_collection.h"
 #include "experiments/support/reproduce/pages.h"
 #include "experiments/support/text/words.h"
-#include "experiments/support/training/kept_runs.h"
 #include "tensor/support/atomic_file.h"
 
 namespace {

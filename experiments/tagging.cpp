@@ -1,11 +1,11 @@
 // Tagging, a label for every word of a sentence: a complete task of one's own, with its model.
 #include "experiments/support/analysis/encoder_run.h"
+#include "experiments/support/analysis/task.h"
 #include "experiments/support/data/generated.h"
 #include "experiments/support/data/pair_data.h"
-#include "experiments/support/training/encoder_model.h"
+#include "experiments/support/models/encoder_model.h"
 #include "experiments/support/training/experiment.h"
 #include "experiments/support/training/shared_work.h"
-#include "experiments/support/training/task.h"
 #include "nn/loss.h"
 #include "tensor/top_k.h"
 

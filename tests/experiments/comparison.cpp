@@ -1,5 +1,5 @@
 // Comparisons: their rows, the experiments that run them, and the tables of what came out.
-#include "experiments/support/training/comparison.h"
+#include "experiments/support/program/comparison.h"
 
 #include <cmath>
 

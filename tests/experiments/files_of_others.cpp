@@ -8,7 +8,7 @@
 
 #include "experiments/support/attend/attention_case.h"
 #include "experiments/support/data/parallel_corpus.h"
-#include "experiments/support/training/record.h"
+#include "experiments/support/record/record.h"
 #include "tensor/format/npy.h"
 #include "tensor/format/safetensors.h"
 #include "tests/experiments/programs.h"

@@ -1,12 +1,12 @@
 // Tests of the record of a run: saving, loading, and the refusal of damaged files.
-#include "experiments/support/training/record.h"
+#include "experiments/support/record/record.h"
 
 #include <cmath>
 
 #include <boost/test/unit_test.hpp>
 
+#include "experiments/support/record/kept_runs.h"
 #include "experiments/support/text/lines.h"
-#include "experiments/support/training/kept_runs.h"
 #include "tests/files.h"
 
 using namespace fovea;

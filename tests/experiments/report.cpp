@@ -4,12 +4,12 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include "experiments/support/record/record.h"
 #include "experiments/support/report/attention_pictures.h"
 #include "experiments/support/report/axis.h"
 #include "experiments/support/report/html.h"
 #include "experiments/support/report/run_collection.h"
 #include "experiments/support/report/svg.h"
-#include "experiments/support/training/record.h"
 #include "tests/experiments/markup.h"
 #include "tests/experiments/programs.h"
 

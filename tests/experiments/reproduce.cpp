@@ -6,9 +6,9 @@
 #include <boost/test/unit_test.hpp>
 
 #include "experiments/support/program/run_directory.h"
+#include "experiments/support/record/kept_runs.h"
 #include "experiments/support/reproduce/pages.h"
 #include "experiments/support/text/words.h"
-#include "experiments/support/training/kept_runs.h"
 #include "tests/experiments/markup.h"
 #include "tests/experiments/programs.h"
 

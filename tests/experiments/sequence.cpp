@@ -1,8 +1,8 @@
 // Sequence models as the programs train them.
 #include <boost/test/unit_test.hpp>
 
+#include "experiments/support/models/sequence_testing.h"
 #include "experiments/support/program/run_log.h"
-#include "experiments/support/sequence/sequence_testing.h"
 #include "tests/experiments/markup.h"
 #include "tests/experiments/programs.h"
 #include "tests/experiments/small_sequences.h"

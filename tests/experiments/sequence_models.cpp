@@ -1,10 +1,10 @@
 // The papers' configurations have the papers' numbers of parameters (methods.md, section 14).
-#include "experiments/support/sequence/sequence_models.h"
+#include "experiments/support/models/sequence_models.h"
 
 #include <boost/test/unit_test.hpp>
 
+#include "experiments/support/models/sequence_options.h"
 #include "experiments/support/program/program.h"
-#include "experiments/support/sequence/sequence_options.h"
 #include "nn/shapes_only.h"
 #include "tensor/storage.h"
 #include "tests/refusal.h"

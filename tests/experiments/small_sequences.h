@@ -4,7 +4,7 @@
 #include <string>
 
 #include "experiments/support/data/generated.h"
-#include "experiments/support/sequence/sequence_options.h"
+#include "experiments/support/models/sequence_options.h"
 
 namespace fovea {
 

@@ -1,5 +1,5 @@
 // What is done with a trained model: testing it, decoding, forcing, alignments, sampling.
-#include "experiments/support/sequence/trained_model.h"
+#include "experiments/support/models/trained_model.h"
 
 #include <csignal>
 #include <fstream>
@@ -8,8 +8,8 @@
 #include <boost/test/unit_test.hpp>
 
 #include "experiments/support/metrics/alignment.h"
+#include "experiments/support/models/sequence_testing.h"
 #include "experiments/support/program/interrupt.h"
-#include "experiments/support/sequence/sequence_testing.h"
 #include "experiments/support/text/lines.h"
 #include "experiments/support/text/words.h"
 #include "tests/experiments/programs.h"

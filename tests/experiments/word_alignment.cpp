@@ -1,5 +1,5 @@
 // From the attention of tokens to links of words.
-#include "experiments/support/sequence/word_alignment.h"
+#include "experiments/support/models/word_alignment.h"
 
 #include <boost/test/unit_test.hpp>
 

@@ -7,11 +7,11 @@
 #include <vector>
 
 #include "experiments/support/analysis/sentence_view.h"
+#include "experiments/support/analysis/task.h"
 #include "experiments/support/data/pair_data.h"
 #include "experiments/support/data/text_pair.h"
 #include "experiments/support/data/vocabulary.h"
-#include "experiments/support/sequence/sequence_models.h"
-#include "experiments/support/training/task.h"
+#include "experiments/support/models/sequence_models.h"
 #include "nn/module.h"
 
 namespace fovea {

@@ -13,8 +13,8 @@
 #include "experiments/support/analysis/commands.h"
 #include "experiments/support/analysis/run_flags.h"
 #include "experiments/support/data/file_sets.h"
+#include "experiments/support/models/sequence_testing.h"
 #include "experiments/support/report/run_collection.h"
-#include "experiments/support/sequence/sequence_testing.h"
 #include "experiments/support/text/words.h"
 #include "tensor/support/suggestion.h"
 

@@ -10,10 +10,10 @@
 #include "experiments/support/analysis/run_flags.h"
 #include "experiments/support/metrics/alignment.h"
 #include "experiments/support/metrics/statistics.h"
+#include "experiments/support/models/word_alignment.h"
 #include "experiments/support/program/terminal.h"
 #include "experiments/support/report/attention_pictures.h"
 #include "experiments/support/report/comparison_table.h"
-#include "experiments/support/sequence/word_alignment.h"
 #include "experiments/support/text/words.h"
 #include "tensor/error.h"
 

@@ -1,8 +1,8 @@
 #include "experiments/support/analysis/sequence_run.h"
 
 #include "attention/engine/attend.h"
+#include "experiments/support/models/sequence_pictures.h"
 #include "experiments/support/program/terminal.h"
-#include "experiments/support/sequence/sequence_pictures.h"
 
 namespace fovea {
 

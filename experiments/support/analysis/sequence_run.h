@@ -1,7 +1,7 @@
 /// Trained encoder-decoders and language models.
 #pragma once
 #include "experiments/support/analysis/analyzed_run.h"
-#include "experiments/support/sequence/sequence_options.h"
+#include "experiments/support/models/sequence_options.h"
 
 namespace fovea {
 

@@ -28,7 +28,7 @@ enum class Access { alone, shared };
 ///   report.html              tables and pictures
 ///   .lock, .turn             locks; present while processes work here
 ///
-/// training/record.h lists the other files.
+/// record/record.h lists the other files.
 ///
 /// Processes that share a directory take turns at the files of the whole experiment: config.json, the vocabulary,
 /// data.json, run.json and report.html. An opened directory has the turn unless data.json exists already: so the first

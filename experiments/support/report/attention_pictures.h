@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "experiments/support/record/record.h"
 #include "experiments/support/report/attention_view.h"
 #include "experiments/support/report/html.h"
-#include "experiments/support/training/record.h"
 #include "nn/attention.h"
 
 namespace fovea {

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "experiments/support/record/record.h"
 #include "experiments/support/report/table.h"
-#include "experiments/support/training/record.h"
 
 namespace fovea {
 

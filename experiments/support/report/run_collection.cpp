@@ -6,8 +6,8 @@
 
 #include <fmt/core.h>
 
+#include "experiments/support/record/kept_runs.h"
 #include "experiments/support/text/words.h"
-#include "experiments/support/training/kept_runs.h"
 #include "tensor/error.h"
 
 namespace fovea {

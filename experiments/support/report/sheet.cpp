@@ -5,9 +5,9 @@
 
 #include <fmt/core.h>
 
+#include "experiments/support/program/comparison.h"
 #include "experiments/support/program/data_directory.h"
 #include "experiments/support/text/words.h"
-#include "experiments/support/training/comparison.h"
 #include "tensor/error.h"
 #include "tensor/support/suggestion.h"
 

@@ -13,8 +13,8 @@
 
 #include "experiments/support/metrics/seeded_difference.h"
 #include "experiments/support/program/json_file.h"
+#include "experiments/support/record/record.h"
 #include "experiments/support/report/finding.h"
-#include "experiments/support/training/record.h"
 
 namespace fovea {
 

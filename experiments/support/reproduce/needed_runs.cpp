@@ -7,9 +7,9 @@
 
 #include <fmt/core.h>
 
+#include "experiments/support/record/kept_runs.h"
 #include "experiments/support/report/sheet_numbers.h"
 #include "experiments/support/text/split_mix.h"
-#include "experiments/support/training/kept_runs.h"
 #include "tensor/error.h"
 
 namespace fovea {

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "experiments/support/analysis/encoder_run.h"
+#include "experiments/support/analysis/task.h"
 #include "experiments/support/attend/attention_catalogue.h"
-#include "experiments/support/classification/classification_testing.h"
-#include "experiments/support/training/task.h"
+#include "experiments/support/models/classification_testing.h"
 
 namespace fovea {
 

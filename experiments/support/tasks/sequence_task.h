@@ -4,10 +4,10 @@
 #include <string>
 
 #include "experiments/support/analysis/sequence_run.h"
+#include "experiments/support/analysis/task.h"
 #include "experiments/support/attend/attention_catalogue.h"
-#include "experiments/support/sequence/sequence_options.h"
-#include "experiments/support/sequence/sequence_testing.h"
-#include "experiments/support/training/task.h"
+#include "experiments/support/models/sequence_options.h"
+#include "experiments/support/models/sequence_testing.h"
 
 namespace fovea {
 

@@ -17,9 +17,9 @@
 #include <fmt/core.h>
 
 #include "experiments/support/program/cli.h"
+#include "experiments/support/program/comparison.h"
 #include "experiments/support/program/device_flag.h"
 #include "experiments/support/program/start_together.h"
-#include "experiments/support/training/comparison.h"
 #include "experiments/support/training/run.h"
 #include "experiments/support/training/shared_training.h"
 #include "experiments/support/training/training.h"

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "experiments/support/program/run_directory.h"
-#include "experiments/support/training/record.h"
+#include "experiments/support/record/record.h"
 
 namespace fovea {
 

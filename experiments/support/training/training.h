@@ -29,7 +29,7 @@
 #include <vector>
 
 #include "experiments/support/data/batches.h"
-#include "experiments/support/training/record.h"
+#include "experiments/support/record/record.h"
 #include "nn/module.h"
 #include "nn/optimizer.h"
 #include "nn/schedule.h"

@@ -1,4 +1,4 @@
-#include "experiments/support/sequence/sequence_models.h"
+#include "experiments/support/models/sequence_models.h"
 
 #include <algorithm>
 #include <array>

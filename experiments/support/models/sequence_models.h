@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "experiments/support/training/presets.h"
-#include "experiments/support/training/transformer_flags.h"
+#include "experiments/support/models/presets.h"
+#include "experiments/support/models/transformer_flags.h"
 #include "nn/recurrent_model.h"
 #include "nn/transformer_model.h"
 

@@ -1,4 +1,4 @@
-#include "experiments/support/sequence/sequence_pictures.h"
+#include "experiments/support/models/sequence_pictures.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "experiments/support/training/kept_runs.h"
+#include "experiments/support/record/kept_runs.h"
 
 #include <algorithm>
 #include <cmath>

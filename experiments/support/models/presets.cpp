@@ -1,4 +1,4 @@
-#include "experiments/support/training/presets.h"
+#include "experiments/support/models/presets.h"
 
 #include <algorithm>
 #include <filesystem>

@@ -1,4 +1,4 @@
-#include "experiments/support/sequence/trained_model.h"
+#include "experiments/support/models/trained_model.h"
 
 #include <algorithm>
 #include <cmath>
@@ -12,12 +12,12 @@
 #include <unistd.h>
 
 #include "autograd/scope_times.h"
+#include "experiments/support/models/sequence_options.h"
+#include "experiments/support/models/word_alignment.h"
 #include "experiments/support/program/cli.h"
 #include "experiments/support/program/run_directory.h"
 #include "experiments/support/program/spent_time.h"
 #include "experiments/support/report/table.h"
-#include "experiments/support/sequence/sequence_options.h"
-#include "experiments/support/sequence/word_alignment.h"
 #include "experiments/support/text/lines.h"
 #include "experiments/support/text/words.h"
 #include "nn/checkpoint.h"

@@ -1,4 +1,4 @@
-#include "experiments/support/classification/classification_testing.h"
+#include "experiments/support/models/classification_testing.h"
 
 #include <algorithm>
 #include <cstdio>

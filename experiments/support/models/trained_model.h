@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "experiments/support/sequence/text_decoding.h"
+#include "experiments/support/models/text_decoding.h"
 
 namespace fovea {
 

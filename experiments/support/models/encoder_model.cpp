@@ -1,4 +1,4 @@
-#include "experiments/support/training/encoder_model.h"
+#include "experiments/support/models/encoder_model.h"
 
 #include "experiments/support/program/cli.h"
 #include "tensor/support/machine_memory.h"

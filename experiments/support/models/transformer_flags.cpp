@@ -1,4 +1,4 @@
-#include "experiments/support/training/transformer_flags.h"
+#include "experiments/support/models/transformer_flags.h"
 
 #include "attention/registry.h"
 #include "experiments/support/program/program.h"

@@ -1,4 +1,4 @@
-#include "experiments/support/classification/classification_options.h"
+#include "experiments/support/models/classification_options.h"
 
 #include "experiments/support/program/cli.h"
 #include "nn/shapes_only.h"

@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "experiments/support/training/record.h"
+#include "experiments/support/record/record.h"
 
 namespace fovea {
 

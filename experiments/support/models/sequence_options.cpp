@@ -1,4 +1,4 @@
-#include "experiments/support/sequence/sequence_options.h"
+#include "experiments/support/models/sequence_options.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,9 +6,9 @@
 #include <fmt/core.h>
 
 #include "experiments/support/metrics/text_metrics.h"
+#include "experiments/support/models/word_alignment.h"
 #include "experiments/support/program/program.h"
 #include "experiments/support/report/table.h"
-#include "experiments/support/sequence/word_alignment.h"
 #include "experiments/support/text/words.h"
 #include "experiments/support/training/run.h"
 #include "nn/shapes_only.h"

@@ -3,8 +3,8 @@
 #include <vector>
 
 #include "experiments/support/data/pair_data.h"
+#include "experiments/support/record/record.h"
 #include "experiments/support/report/attention_pictures.h"
-#include "experiments/support/training/record.h"
 #include "nn/sequence_model.h"
 
 namespace fovea {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "experiments/support/data/pair_data.h"
-#include "experiments/support/training/encoder_model.h"
+#include "experiments/support/models/encoder_model.h"
 #include "experiments/support/training/training.h"
 
 namespace fovea {

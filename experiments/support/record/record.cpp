@@ -1,4 +1,4 @@
-#include "experiments/support/training/record.h"
+#include "experiments/support/record/record.h"
 
 #include <algorithm>
 #include <array>

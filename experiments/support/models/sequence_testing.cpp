@@ -1,4 +1,4 @@
-#include "experiments/support/sequence/sequence_testing.h"
+#include "experiments/support/models/sequence_testing.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,10 +7,10 @@
 #include "autograd/operations.h"
 #include "experiments/support/metrics/attention_spread.h"
 #include "experiments/support/metrics/statistics.h"
+#include "experiments/support/models/sequence_pictures.h"
+#include "experiments/support/models/word_alignment.h"
 #include "experiments/support/program/interrupt.h"
 #include "experiments/support/program/progress.h"
-#include "experiments/support/sequence/sequence_pictures.h"
-#include "experiments/support/sequence/word_alignment.h"
 #include "experiments/support/training/run.h"
 #include "experiments/support/training/shared_work.h"
 #include "tensor/support/atomic_file.h"

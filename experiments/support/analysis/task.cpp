@@ -1,11 +1,11 @@
-#include "experiments/support/training/task.h"
+#include "experiments/support/analysis/task.h"
 
 #include <map>
 
 #include "experiments/support/analysis/analyzed_run.h"
+#include "experiments/support/models/sequence_options.h"
 #include "experiments/support/program/program.h"
 #include "experiments/support/program/run_directory.h"
-#include "experiments/support/sequence/sequence_options.h"
 #include "experiments/support/text/words.h"
 
 namespace fovea {

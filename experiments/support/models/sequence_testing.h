@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "experiments/support/metrics/perplexity.h"
-#include "experiments/support/sequence/sequence_options.h"
-#include "experiments/support/training/record.h"
+#include "experiments/support/models/sequence_options.h"
+#include "experiments/support/record/record.h"
 
 namespace fovea {
 

@@ -1,4 +1,4 @@
-#include "experiments/support/sequence/text_decoding.h"
+#include "experiments/support/models/text_decoding.h"
 
 #include <algorithm>
 

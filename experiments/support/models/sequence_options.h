@@ -8,9 +8,9 @@
 
 #include "experiments/support/data/pair_data.h"
 #include "experiments/support/metrics/tokenization.h"
-#include "experiments/support/sequence/sequence_models.h"
-#include "experiments/support/sequence/text_decoding.h"
-#include "experiments/support/sequence/trained_model.h"
+#include "experiments/support/models/sequence_models.h"
+#include "experiments/support/models/text_decoding.h"
+#include "experiments/support/models/trained_model.h"
 #include "experiments/support/training/training.h"
 
 namespace fovea {

@@ -1,4 +1,4 @@
-#include "experiments/support/sequence/word_alignment.h"
+#include "experiments/support/models/word_alignment.h"
 
 #include <algorithm>
 

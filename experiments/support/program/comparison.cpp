@@ -1,4 +1,4 @@
-#include "experiments/support/training/comparison.h"
+#include "experiments/support/program/comparison.h"
 
 #include <set>
 

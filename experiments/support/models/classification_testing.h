@@ -2,9 +2,9 @@
 #pragma once
 #include <vector>
 
-#include "experiments/support/classification/classification_options.h"
 #include "experiments/support/data/sentiment_data.h"
-#include "experiments/support/training/record.h"
+#include "experiments/support/models/classification_options.h"
+#include "experiments/support/record/record.h"
 
 namespace fovea {
 

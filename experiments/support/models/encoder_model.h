@@ -4,8 +4,8 @@
 #include <memory>
 #include <string>
 
-#include "experiments/support/training/presets.h"
-#include "experiments/support/training/transformer_flags.h"
+#include "experiments/support/models/presets.h"
+#include "experiments/support/models/transformer_flags.h"
 #include "nn/encoder_classifier.h"
 
 namespace fovea {
