@@ -157,10 +157,12 @@ struct ValueTerm {
 class CustomNormalizer {
  public:
   virtual ~CustomNormalizer() = default;
-  /// The weights for logits z [B, h, I, J] or [D, B, h, I, J]; same shape. `allow` is bool, broadcasts to z and is
-  /// false for keys that a query does not see: these must get weight 0, also in rows without any visible key. An
-  /// undefined `allow` means that every query sees every key.
-  virtual Variable weights(const Variable& z, const Tensor& allow, std::span<const Variable> captured) const = 0;
+  /// The weights for logits z [B, h, I, J + N] or [D, B, h, I, J + N]; same shape. The first J columns are the keys of
+  /// `tokens` = J tokens, in order. The N others, if there are any, belong to extra keys and sinks, which have no
+  /// position. `allow` is bool, broadcasts to z and is false for keys that a query does not see: these must get weight
+  /// 0, also in rows without any visible key. An undefined `allow` means that every query sees every key.
+  virtual Variable weights(const Variable& z, std::int64_t tokens, const Tensor& allow,
+                           std::span<const Variable> captured) const = 0;
 };
 
 /// The function that computes the weights of some heads from their logits. Heads without one use the softmax.

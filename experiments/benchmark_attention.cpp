@@ -94,6 +94,13 @@ class Case {
   void set_precision() const { set_matmul_precision(options_.precision == "bf16" ? Precision::bf16 : Precision::f32); }
   Variable forward() const {
     const AttentionDropout dropout{options_.dropout, {.seed = 1}};
+    if (!plan_->mixers.empty()) {  // no engine computes their heads
+      RandomScope random(dropout.at);
+      AttentionEngineScope scope(engine_ == "composed"    ? AttentionEngine::composed
+                                 : engine_ == "blockwise" ? AttentionEngine::blockwise
+                                                          : AttentionEngine::fastest);
+      return attend(in_, *plan_, options_.dropout, nullptr);
+    }
     if (engine_ == "composed") return attend_composed(in_, *plan_, dropout, nullptr).out;
     Variable out;
     if (engine_ != "blockwise") out = attend_fused(in_, plan_, dropout, nullptr).out;

@@ -5,10 +5,12 @@
 #include <atomic>
 #include <utility>
 
+#include "attention/engine/blocks.h"
 #include "attention/engine/blockwise.h"
 #include "attention/engine/check_plan.h"
 #include "attention/engine/composed.h"
 #include "attention/engine/fused.h"
+#include "attention/engine/seen_keys.h"
 #include "autograd/operations.h"
 #include "tensor/support/warning.h"
 
@@ -88,56 +90,102 @@ AttentionOutput output_of_engine(const AttentionContext& in, const std::shared_p
   return attend_composed(in, *plan, dropout, trace);
 }
 
-/// x [B, H, ...] with the heads of mixer k replaced by made[k]. Mixers are sorted by heads. x may be undefined if the
-/// mixers cover all heads.
-Variable with_mixed_heads(const Variable& x, const std::vector<HeadMixer>& mixers, const std::vector<Variable>& made) {
+Variable attend_checked(const AttentionContext& in, Plan plan, double dropout, AttentionTrace* trace);
+
+/// Some heads of a result, [B, h, ...].
+struct HeadsOfResult {
+  HeadRange heads;
+  Variable made;
+};
+
+/// The result of all heads, from parts that cover them.
+Variable in_order(std::vector<HeadsOfResult> parts) {
+  std::sort(parts.begin(), parts.end(), [](auto& a, auto& b) { return a.heads.first < b.heads.first; });
   std::vector<Variable> pieces;
-  std::int64_t next = 0;
-  auto fill_up_to = [&](std::int64_t end) {
-    if (next < end) pieces.push_back(slice(x, 1, next, end));
-  };
-  for (std::size_t k = 0; k < mixers.size(); ++k) {
-    fill_up_to(mixers[k].heads.first);
-    pieces.push_back(made[k]);
-    next = mixers[k].heads.first + mixers[k].heads.count;
-  }
-  if (x.defined()) fill_up_to(x.size(1));
+  for (const HeadsOfResult& part : parts) pieces.push_back(part.made);
   return pieces.size() == 1 ? pieces[0] : concat(pieces, 1);
 }
 
-Variable attend_checked(const AttentionContext& in, Plan plan, double dropout, AttentionTrace* trace);
+/// The ranges of heads, of H, that no mixer computes.
+std::vector<HeadRange> heads_between(const std::vector<HeadMixer>& mixers, std::int64_t H) {
+  std::vector<HeadRange> between;
+  std::int64_t next = 0;
+  auto fill_up_to = [&](std::int64_t end) {
+    if (next < end) between.push_back({next, end - next});
+  };
+  for (const HeadMixer& part : mixers) {
+    fill_up_to(part.heads.first);
+    next = part.heads.first + part.heads.count;
+  }
+  fill_up_to(H);
+  return between;
+}
+
+/// The plan of these heads alone. No other part than a mask or the sink acts on some of them and on a mixer's head too.
+Plan plan_of_heads(Plan plan, HeadRange heads, std::int64_t H) {
+  for (HeadMask& part : plan.masks) {
+    const HeadRange of_part = resolved(part.heads, H), own = common_heads(of_part, heads);
+    const std::int64_t first = own.first - of_part.first;
+    if (own.count > 0 && part.mask.rank() >= 3 && part.mask.size(-3) > 1)
+      part.mask = part.mask.slice(-3, first, first + own.count);
+  }
+  if (plan.sink.defined()) plan.sink = slice(plan.sink, 0, heads.first, heads.first + heads.count);
+  if (plan.focus) {
+    const HeadRange own = common_heads(resolved(plan.focus->heads, H), heads);
+    plan.focus->heads = {own.first - heads.first, own.count};
+    if (own.count == 0) plan.focus.reset();
+  }
+  keep_heads(plan, heads, H);
+  return plan;
+}
+
+/// The output of the heads that no mixer computes, from the rest of the plan. A trace has these heads in its quantities
+/// among all heads, so with one all heads are computed.
+std::vector<HeadsOfResult> between_mixers(const AttentionContext& in, const Plan& plan,
+                                          const std::vector<HeadRange>& between, double dropout,
+                                          AttentionTrace* trace) {
+  std::vector<HeadsOfResult> parts;
+  if (between.empty() && trace) fill_trace(in, plan, {}, {}, *trace);
+  if (between.empty()) return parts;
+  const std::int64_t H = in.query.size(1);
+  const Variable all = trace ? attend_checked(in, plan, dropout, trace) : Variable();
+  for (HeadRange heads : between)
+    parts.push_back(
+        {heads, trace ? slice(all, 1, heads.first, heads.first + heads.count)
+                      : attend_checked(context_of_heads(in, heads), plan_of_heads(plan, heads, H), dropout, nullptr)});
+  return parts;
+}
 
 /// The output of a plan with mixers: mixers compute their heads, an engine computes the others from the rest of the
 /// plan.
 Variable attend_with_mixers(const AttentionContext& in, Plan plan, double dropout, AttentionTrace* trace) {
   const std::int64_t H = in.query.size(1);
   std::vector<HeadMixer> mixers = std::exchange(plan.mixers, {});
-  std::int64_t mixed = 0;
-  for (HeadMixer& part : mixers) mixed += (part.heads = resolved(part.heads, H)).count;
+  for (HeadMixer& part : mixers) part.heads = resolved(part.heads, H);
   std::sort(mixers.begin(), mixers.end(), [](auto& a, auto& b) { return a.heads.first < b.heads.first; });
-  Variable others;
-  if (mixed < H)
-    others = attend_checked(in, plan, dropout, trace);
-  else if (trace)
-    fill_trace(in, plan, {}, {}, *trace);
-  std::vector<Variable> outputs, weights;
+  const std::vector<HeadRange> between = heads_between(mixers, H);
+  std::vector<HeadsOfResult> outputs = between_mixers(in, plan, between, dropout, trace), weights;
+  const Variable engines_weights = trace ? trace->weights : Variable();
+  for (HeadRange heads : between)
+    if (trace) weights.push_back({heads, slice(engines_weights, 1, heads.first, heads.first + heads.count)});
   for (const HeadMixer& part : mixers) {
     const AttentionContext own = context_of_heads(in, part.heads);
     std::vector<Variable> captured;
     for (const Capture& capture : part.captures) captured.push_back(capture.value);
-    outputs.push_back(checked_result("a PairlessMixer", part.mixer->output(own, captured),
-                                     {in.query.size(0), part.heads.count, in.query.size(2), in.value.size(3)}));
+    outputs.push_back(
+        {part.heads, checked_result("a PairlessMixer", part.mixer->output(own, captured),
+                                    {in.query.size(0), part.heads.count, in.query.size(2), in.value.size(3)})});
     if (!trace) continue;
     Variable w = part.mixer->weights(own, captured);
-    if (trace->weights.defined() && trace->weights.rank() == 5) {  // other heads have weights per dimension
+    if (engines_weights.defined() && engines_weights.rank() == 5) {  // other heads have weights per dimension
       Shape shape = w.shape();
-      shape.push_back(trace->weights.size(4));
+      shape.push_back(engines_weights.size(4));
       w = broadcast_to(unsqueeze(w, -1), shape);
     }
-    weights.push_back(w);
+    weights.push_back({part.heads, w});
   }
-  if (trace) trace->weights = with_mixed_heads(trace->weights, mixers, weights);
-  return with_mixed_heads(others, mixers, outputs);
+  if (trace) trace->weights = in_order(std::move(weights));
+  return in_order(std::move(outputs));
 }
 
 /// attend() of a plan that has passed check_plan().

@@ -29,6 +29,20 @@ PairDimensions dimensions_of(Per per) {
   return {};
 }
 
+void keep_heads(Plan& plan, HeadRange heads, std::int64_t H) {
+  auto keep = [&](auto& parts) {
+    for (auto& part : parts) {
+      const HeadRange own = common_heads(resolved(part.heads, H), heads);
+      part.heads = {own.first - heads.first, own.count};
+    }
+    std::erase_if(parts, [](const auto& part) { return part.heads.count == 0; });
+  };
+  keep(plan.scores), keep(plan.score_changes), keep(plan.biases), keep(plan.windows), keep(plan.values);
+  keep(plan.normalizers), keep(plan.mixings), keep(plan.second_maps), keep(plan.extra_keys);
+  keep(plan.ranges), keep(plan.dilations), keep(plan.always), keep(plan.masks);
+  for (SecondMap& part : plan.second_maps) part.score.heads = part.heads;
+}
+
 Tensor rows_of(const Tensor& x, int dimension, Indices rows) {
   if (!x.defined() || dimension == 0 || x.rank() < dimension || x.size(-dimension) == 1) return x;
   if (rows.step == 1) return x.slice(-dimension, rows.first, rows.first + rows.count);

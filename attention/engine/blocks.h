@@ -36,6 +36,10 @@ struct PairBlock {
 std::vector<PairBlock> pair_blocks(const AttentionContext& in, const Plan& plan, std::int64_t queries,
                                    bool every_key = false);
 
+/// Removes the parts of a plan on H heads that act on none of `heads`, and numbers the heads of the others relative to
+/// heads.first. Tensors, the focus and the sink stay as they are.
+void keep_heads(Plan& plan, HeadRange heads, std::int64_t H);
+
 /// A view of x with the indices `rows` of one dimension, which is counted from the end: 1 is the last. Returns x itself
 /// if `dimension` is 0, or if x is undefined or has size 1 there.
 Tensor rows_of(const Tensor& x, int dimension, Indices rows);

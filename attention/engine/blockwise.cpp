@@ -80,17 +80,6 @@ struct Block {
   Variable focus_before = {};  ///< a leaf: the focus [B, h] after the previous block; undefined in the first block
 };
 
-/// Restricts parts of a plan on H heads to `heads`: removes those that act on none of them, and numbers the heads of
-/// the others relative to heads.first.
-template <class Part>
-void keep_heads(std::vector<Part>& parts, HeadRange heads, std::int64_t H) {
-  for (Part& part : parts) {
-    const HeadRange own = common_heads(resolved(part.heads, H), heads);
-    part.heads = {own.first - heads.first, own.count};
-  }
-  std::erase_if(parts, [](const Part& part) { return part.heads.count == 0; });
-}
-
 /// Restricts all members of the context but queries, keys and values to the block.
 void cut_context(AttentionContext& in, const AttentionContext& whole, const PairBlock& block) {
   const HeadRange all{0, whole.query.size(1)};
@@ -144,10 +133,7 @@ Block block_of_call(const BlockwiseCall& call, const PairBlock& block, const Ten
   for (HeadMask& mask : plan.masks)
     mask.mask = of_block(mask.mask, dimensions_of(Per::pair), resolved(mask.heads, H), block);
   if (block.is_dilated) plan.dilations.clear();
-  auto keep = [&](auto&... parts) { (keep_heads(parts, block.heads, H), ...); };
-  keep(plan.scores, plan.score_changes, plan.biases, plan.windows, plan.values, plan.normalizers, plan.mixings,
-       plan.second_maps, plan.extra_keys, plan.ranges, plan.dilations, plan.always, plan.masks);
-  for (SecondMap& part : plan.second_maps) part.score.heads = part.heads;
+  keep_heads(plan, block.heads, H);
   cut_context(cut.in, call.in, block);
   if (plan.focus && block.queries.first > 0)
     begin_with_focus(cut, focus.slice(2, block.queries.first - 1, block.queries.first));
@@ -314,8 +300,11 @@ AttentionOutput attend_blockwise(const AttentionContext& in, const std::shared_p
   struct Kept {
     BlockwiseCall call;
     std::vector<Saved> inputs;
+    std::vector<SavedTensor> bounds_and_masks;
     SavedTensor focus;
+    /// The inputs. Throws Error if one of them, a bound or a mask has changed since the forward pass.
     std::vector<Variable> checked(const Node& node) const {
+      for (const SavedTensor& one : bounds_and_masks) one.get(node);
       std::vector<Variable> x;
       for (const Saved& input : inputs) x.push_back(input.get(node));
       return x;
@@ -329,7 +318,8 @@ AttentionOutput attend_blockwise(const AttentionContext& in, const std::shared_p
   auto composed = [](const Kept& kept, const Gradients& g, const Node& node) {
     return composed_gradients(kept.call.in, *kept.call.plan, kept.call.dropout, kept.checked(node), g);
   };
-  Kept kept{call, std::vector<Saved>(inputs.begin(), inputs.end()), SavedTensor(made.focus, "second result")};
+  Kept kept{call, std::vector<Saved>(inputs.begin(), inputs.end()), bounds_and_masks(in, *plan),
+            SavedTensor(made.focus, "second result")};
   auto node = make_node("blockwise_attention", inputs, fused_rule(std::move(kept), blocks, composed));
   Variable out = output_of(node, 0, made.out);
   return {out, plan->focus ? output_of(node, 1, made.focus) : Variable()};

@@ -4,7 +4,6 @@
 #include <limits>
 
 #include "attention/engine/check_plan.h"
-#include "autograd/node.h"
 #include "autograd/operations.h"
 #include "tensor/comparison.h"
 
@@ -93,8 +92,9 @@ Variable logits_without_tokens(const AttentionContext& in, const Plan& plan) {
   return columns.empty() ? Variable() : concat(columns, -1);
 }
 
-/// The weights of all heads from the logits z, by the softmax or the plan's normalisers, over the keys in `allow`.
-Variable normalize(const Variable& z, const Tensor& allow, const Plan& plan) {
+/// The weights of all heads from the logits z, by the softmax or the plan's normalisers, over the keys in `allow`. The
+/// first `tokens` columns belong to tokens.
+Variable normalize(const Variable& z, std::int64_t tokens, const Tensor& allow, const Plan& plan) {
   // One softmax computes all heads; then heads with another normaliser are replaced.
   Variable weights;
   if (plan.normalizers.size() != 1 || resolved(plan.normalizers[0].heads, z.size(-3)).count != z.size(-3))
@@ -106,8 +106,8 @@ Variable normalize(const Variable& z, const Tensor& allow, const Plan& plan) {
     const Tensor seen = all ? allow : allow_of_heads(allow, heads);
     Variable made;
     if (part.form == Normalizer::Form::custom)
-      made =
-          checked_result("a CustomNormalizer", part.custom->weights(own, seen, values_of(part.captures)), own.shape());
+      made = checked_result("a CustomNormalizer", part.custom->weights(own, tokens, seen, values_of(part.captures)),
+                            own.shape());
     else {  // exp(−inf) is exactly 0, and so is its gradient
       const Variable bounded = minimum(own, Tensor::full({1}, Normalizer::largest_exponent, own.dtype(), own.device()));
       made = exp(seen.defined() ? where(seen, bounded, minus_infinity(own)) : bounded);
@@ -119,14 +119,15 @@ Variable normalize(const Variable& z, const Tensor& allow, const Plan& plan) {
 
 /// normalize() of the logits z together with the columns `more` of extra keys and sinks, which come last in the result.
 Variable normalize_with(const Variable& z, const Tensor& allow, const Variable& more, const Plan& plan) {
-  if (!more.defined()) return normalize(z, allow, plan);
+  const std::int64_t J = z.size(-1);
+  if (!more.defined()) return normalize(z, J, allow, plan);
   Variable columns = more;
   if (z.rank() == 5) {
     Shape shape = more.shape();
     shape.insert(0, z.size(0));
     columns = broadcast_to(more, shape);
   }
-  return normalize(concat({z, columns}, -1), with_columns(allow, more.size(-1)), plan);
+  return normalize(concat({z, columns}, -1), J, with_columns(allow, more.size(-1)), plan);
 }
 
 /// Σ_g matrix_hg x_g for x [..., h, I, J] and a matrix [h, h].
@@ -340,6 +341,18 @@ Tensor allowed_keys(const AttentionContext& in, const Plan& plan) {
     allow = both(allow, extend_to_all_heads(mask, part.heads, H, true));
   }
   return allow;
+}
+
+std::vector<SavedTensor> bounds_and_masks(const AttentionContext& in, const Plan& plan) {
+  std::vector<SavedTensor> all;
+  auto add = [&](const KeyRange& range) {
+    all.emplace_back(range.first, "range of keys"), all.emplace_back(range.end, "range of keys");
+  };
+  add(in.visible);
+  for (const auto* ranges : {&plan.ranges, &plan.always})
+    for (const HeadKeys& part : *ranges) add(part.keys);
+  for (const HeadMask& part : plan.masks) all.emplace_back(part.mask, "mask");
+  return all;
 }
 
 Tensor offset_index(const AttentionContext& in, std::int64_t clip) {

@@ -1,7 +1,10 @@
 /// The composed engine: attention by plain differentiable operations on matrices of all query-key pairs. It is simple
 /// and defines what each part of a plan means; tests compare the other engines with it.
 #pragma once
+#include <vector>
+
 #include "attention/engine/attend.h"
+#include "autograd/node.h"
 
 namespace fovea {
 
@@ -49,6 +52,10 @@ Tensor offset_index(const AttentionContext& in, std::int64_t clip);
 /// Which keys each query sees, by lengths, causality, documents and the plan's ranges, dilations and masks: bool,
 /// broadcasts to [B, H, I, J]. Undefined: every query sees every key.
 Tensor allowed_keys(const AttentionContext& in, const Plan& plan);
+
+/// The bounds and masks of keys that the call reads. A node that computes the call again in its backward pass keeps
+/// them, to notice that one of them has changed.
+std::vector<SavedTensor> bounds_and_masks(const AttentionContext& in, const Plan& plan);
 
 /// Σ_j w_ij v_j, [B, H, I, D], for value [B, H, J, D] and weights [B, H, I, J], or [D, B, H, I, J] with a matrix of
 /// weights for each dimension of the values.

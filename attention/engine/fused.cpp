@@ -24,27 +24,12 @@ FusedResult make_result(const FusedCall<T>& call, bool record) {
   return result;
 }
 
-/// Tensors that the backward pass reads but does not differentiate. Their versions are checked.
-template <class T>
-std::vector<SavedTensor> watched_tensors(const FusedCall<T>& call, const FusedResult& result) {
-  const Plan& plan = *call.plan;
-  std::vector<SavedTensor> watched;
-  for (const Tensor* bound : {&call.in.visible.first, &call.in.visible.end})
-    watched.emplace_back(*bound, "range of keys");
-  for (const HeadMask& part : plan.masks) watched.emplace_back(part.mask, "mask");
-  for (const auto* ranges : {&plan.ranges, &plan.always})
-    for (const HeadKeys& part : *ranges)
-      for (const Tensor* bound : {&part.keys.first, &part.keys.end}) watched.emplace_back(*bound, "range of keys");
-  watched.emplace_back(result.focus, "second result");
-  return watched;
-}
-
 /// Everything that the backward pass of a call needs.
 template <class T>
 struct Kept {
   std::shared_ptr<const FusedCall<T>> call;
   std::vector<Saved> inputs;
-  std::vector<SavedTensor> watched;
+  std::vector<SavedTensor> watched;  ///< read by the backward pass, but not differentiated
   FusedResult result;  ///< without `out`: the node must not own its own output, and the backward pass does not read it
 
   /// The inputs. Throws Error if an input or watched tensor has changed since the forward pass.
@@ -99,8 +84,9 @@ AttentionOutput record_call(const std::shared_ptr<const FusedCall<T>>& call, con
   };
   Kept<T> kept{call,
                std::vector<Saved>(inputs.begin(), inputs.end()),
-               watched_tensors(*call, result),
+               bounds_and_masks(call->in, *call->plan),
                {{}, result.log_total, result.focus, result.steps}};
+  kept.watched.emplace_back(result.focus, "second result");
   auto node = make_node("fused_attention", inputs, fused_rule(std::move(kept), gradients_on_strips<T>, composed));
   Variable out = output_of(node, 0, result.out);
   return {out, call->focus ? output_of(node, 1, focus) : Variable()};

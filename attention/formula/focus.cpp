@@ -31,7 +31,9 @@ Windows windows_of(const FocusedSoftmax& form, const Tensor& focus, const Tensor
   const Tensor first = map(Maximum{}, zero, map(Affine{1, 1}, floor_of(map(Subtract{}, center, radius)))),
                last = map(Minimum{}, last_key, map(Affine{1, -1}, ceiling_of(map(Add{}, center, radius)))),
                nearest = within_row(floor_of(map(Affine{1, 0.5}, center)));
-  const Tensor nothing = less(last, first), has_penalty = less(zero, strength);
+  // A focus that is not a number is near no key and far from none: the window is the row, and the logits are not
+  // numbers.
+  const Tensor nothing = less(last, first), has_penalty = logical_and(less(zero, strength), equal(center, center));
   auto chosen = [&](const Tensor& bound, const Tensor& without) {
     return where(has_penalty, where(nothing, nearest, bound), without);
   };

@@ -74,6 +74,13 @@ Linear::Options layer(const GaussianLocalness::Options& options, std::int64_t d,
   return {.initializer = Initializer::xavier_uniform().scaled(factor), .rate = rate_of_reading(d)};
 }
 
+/// The output of attention without any method, [B, H, I, D], over the keys that each query may see.
+Variable plain_attention(const AttentionContext& in) {
+  Plan plan;
+  if (in.allowed.defined()) plan.masks.push_back({in.allowed});
+  return attend(in, std::move(plan), 0, nullptr);
+}
+
 }  // namespace
 
 GaussianLocalness::GaussianLocalness(const MethodShape& shape, const Options& options)
@@ -102,7 +109,7 @@ GaussianLocalness::GaussianLocalness(const MethodShape& shape, const Options& op
 
 void GaussianLocalness::add_terms(const AttentionContext& in, Plan& plan) {
   Variable hidden = hidden_.forward(in.projected_query);
-  if (context_) hidden = hidden + context_->forward(merge_heads(attend(in.whole ? *in.whole : in, {}, 0, nullptr)));
+  if (context_) hidden = hidden + context_->forward(merge_heads(plain_attention(in.whole ? *in.whole : in)));
   if (!options_.linear) {
     hidden = tanh(hidden);  // u [B, I, d]
     plan.quantity("hidden", [hidden] { return mean(abs(unsqueeze(hidden, 1)), {3}); });

@@ -243,6 +243,42 @@ BOOST_AUTO_TEST_CASE(the_gradient_of_sparsemax_is_centred_on_the_support) {
   BOOST_TEST(gradgradcheck(cubed, {z}) == "");
 }
 
+// Beside a sink and two extra keys, a normaliser knows which columns are tokens: this one is 1 at the last token seen.
+BOOST_AUTO_TEST_CASE(a_normalizer_knows_which_columns_are_tokens) {
+  struct LastToken : CustomNormalizer {
+    Variable weights(const Variable& z, std::int64_t tokens, const Tensor& allow,
+                     std::span<const Variable>) const override {
+      BOOST_TEST(z.size(-1) == tokens + 3);
+      std::vector<double> a(static_cast<std::size_t>(z.value().elements()), 0);
+      const std::vector<double> seen = allow.to(DType::f64).expand(z.shape()).to_vector<double>();
+      for (std::size_t row = 0, width = static_cast<std::size_t>(z.size(-1)); row < a.size(); row += width)
+        for (std::size_t j = static_cast<std::size_t>(tokens); j-- > 0;)
+          if (seen[row + j] != 0) {
+            a[row + j] = 1;
+            break;
+          }
+      return Tensor::from(a, z.shape());
+    }
+  };
+  Generator generator(12);
+  AttentionContext in;
+  in.query = random_tensor({1, 2, 3, 4}, generator), in.key = random_tensor({1, 2, 5, 4}, generator);
+  in.value = random_tensor({1, 2, 5, 4}, generator);
+  in.query_positions = Tensor::arange(3, DType::f64), in.key_positions = Tensor::arange(5, DType::f64);
+  for (AttentionEngine engine : {AttentionEngine::composed, AttentionEngine::blockwise}) {
+    AttentionEngineScope chosen(engine, 2);
+    Plan plan;
+    plan.masks.push_back({Tensor::of({1, 1, 0, 1, 0, 1, 0, 0, 0, 0, 1, 1, 1, 1, 1}, {3, 5}).to(DType::boolean)});
+    plan.sink = random_tensor({2}, generator);
+    plan.extra_keys.push_back({random_tensor({2, 2, 4}, generator), random_tensor({2, 2, 4}, generator)});
+    plan.normalizers.push_back({Normalizer::Form::custom, std::make_shared<const LastToken>()});
+    const Tensor out = attend(in, plan, 0, nullptr).value();
+    const std::int64_t last[] = {3, 0, 4};
+    for (std::int64_t i = 0; i < 3; ++i)
+      BOOST_TEST(out.select(2, i).to_vector<double>() == in.value.value().select(2, last[i]).to_vector<double>());
+  }
+}
+
 BOOST_AUTO_TEST_CASE(heads_talk_before_and_after_the_softmax) {
   for (const std::string options : {"", "(before=false)", "(after=false)"}) {
     const Reference reference("talking_heads" + options);

@@ -91,6 +91,19 @@ AttentionInput step_of(AttentionInput whole, std::int64_t t, const Variable& foc
 
 BOOST_AUTO_TEST_SUITE(flexible_attention)
 
+// A previous focus that is not a number makes its sentence's outputs no numbers, and no other sentence's.
+BOOST_AUTO_TEST_CASE(a_focus_that_is_not_a_number_stays_so_in_every_engine) {
+  for (AttentionEngine engine : {AttentionEngine::composed, AttentionEngine::blockwise, AttentionEngine::fused})
+    for (const char* threshold : {"inf", "1"}) {
+      AttentionEngineScope chosen(engine);
+      auto attention = random_mechanism(fmt::format("classic(additive(hidden=3) + flexible(threshold={}))", threshold));
+      AttentionInput input = random_input();
+      input.previous_focus = Tensor::of({std::nan(""), 1.5}, {2, 1});
+      const std::vector<double> out = attention->forward(input).value().to_vector<double>();
+      for (std::size_t k = 0; k < out.size(); ++k) BOOST_TEST(std::isnan(out[k]) == (k < out.size() / 2));
+    }
+}
+
 BOOST_AUTO_TEST_CASE(the_worked_example) {
   Example example("", 0.6);
   Mechanism& whole = example.run(2.25);

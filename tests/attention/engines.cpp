@@ -817,28 +817,53 @@ BOOST_AUTO_TEST_CASE(masks_and_ranges_that_change_before_the_backward_pass_are_e
   in.query = Variable(random_tensor({2, 3, 4, 5}, generator), true);
   in.key = random_tensor({2, 3, 6, 5}, generator);
   in.value = random_tensor({2, 3, 6, 5}, generator);
-  for (const std::string changed : {"nothing", "mask", "range of keys"}) {
-    in.visible = {Tensor::zeros({1, 1, 1}, DType::i32), Tensor::full({1}, 6, DType::i32)};
-    Tensor mask = Tensor::full({4, 6}, 1, DType::boolean);
-    Plan plan;
-    plan.masks.push_back({mask});
-    Variable out = attend_fused(in, std::make_shared<const Plan>(std::move(plan)), {}, nullptr).out;
-    if (changed == "mask") mask.slice(1, 0, 2).fill(0);
-    if (changed == "range of keys") in.visible.end.fill(2);
-    std::string message;
-    try {
-      backward(sum(out));
-    } catch (const Error& error) {
-      message = error.what();
+  in.query_positions = Tensor::arange(4, DType::f64), in.key_positions = Tensor::arange(6, DType::f64);
+  for (const bool fused : {true, false})
+    for (const std::string changed : {"nothing", "mask", "range of keys", "range of keys of the plan"}) {
+      in.visible = {Tensor::zeros({1, 1, 1}, DType::i32), Tensor::full({1, 1, 1}, 6, DType::i32)};
+      Tensor mask = Tensor::full({4, 6}, 1, DType::boolean), end = Tensor::full({4}, 5, DType::i32);
+      auto plan = std::make_shared<Plan>();
+      plan->masks.push_back({mask});
+      plan->ranges.push_back({{{}, end}});
+      const Variable out =
+          fused ? attend_fused(in, plan, {}, nullptr).out : attend_blockwise(in, plan, {}, nullptr).out;
+      Tensor& target = changed == "mask" ? mask : changed == "range of keys" ? in.visible.end : end;
+      if (changed != "nothing") target.slice(-1, 0, 1).fill(0);
+      std::string message;
+      try {
+        backward(sum(out));
+      } catch (const Error& error) {
+        message = error.what();
+      }
+      const std::string expected =
+          changed == "nothing" ? ""
+                               : fmt::format("{}_attention: its {}, {}, was saved for the backward pass and then ",
+                                             fused ? "fused" : "blockwise", changed.substr(0, 13), target);
+      BOOST_TEST((expected.empty() ? message.empty() : message.starts_with(expected)), message);
     }
-    if (changed == "nothing")
-      BOOST_TEST(message == "");
-    else
-      BOOST_TEST(
-          message.starts_with(fmt::format("fused_attention: its {}, {}, was saved for the backward pass and then ",
-                                          changed, changed == "mask" ? mask : in.visible.end)),
-          message);
-  }
+}
+
+// Seven heads of `linear` and one of plain attention need the matrix of pairs of one head.
+BOOST_AUTO_TEST_CASE(the_heads_of_mixers_have_no_pairs) {
+  AttentionEngineScope chosen(AttentionEngine::composed);
+  constexpr std::int64_t n = 96, heads = 8;
+  auto peak = [](const std::string& specification) {
+    auto attention = attention_factory(specification)({.model_dim = 16, .heads = heads, .place = Place::encoder});
+    attention->initialise(3);
+    attention->to(DType::f64);
+    Generator generator(8);
+    const Variable states = random_tensor({1, n, 16}, generator);
+    NoGrad off;
+    reset_peak();
+    const std::size_t before = allocator_statistics().bytes_in_use;
+    attention->forward({.query = states, .key = states, .value = states});
+    return static_cast<double>(allocator_statistics().peak_bytes - before);
+  };
+  constexpr double matrix = n * n * sizeof(double);
+  const double linear = peak("linear"), one = peak("heads(linear*7, global*1)"), all = peak("global");
+  BOOST_TEST(all > heads * matrix);
+  BOOST_TEST(one - linear < 3 * matrix);
+  BOOST_TEST(peak("heads(linear*3, global*1, linear*3, global*1)") - linear < 3 * matrix);
 }
 
 BOOST_AUTO_TEST_CASE(the_number_of_threads_changes_nothing) {
