@@ -95,7 +95,7 @@ class Case {
   Variable forward() const {
     const AttentionDropout dropout{options_.dropout, {.seed = 1}};
     if (!plan_->mixers.empty()) {  // no engine computes their heads
-      RandomScope random(dropout.at);
+      RandomScope random(RandomSource{.seed = 1});
       AttentionEngineScope scope(engine_ == "composed"    ? AttentionEngine::composed
                                  : engine_ == "blockwise" ? AttentionEngine::blockwise
                                                           : AttentionEngine::fastest);
