@@ -19,6 +19,7 @@
 #include "tensor/cpu/row_loop.h"
 #include "tensor/formula/dual.h"
 #include "tensor/formula/recorded.h"
+#include "tensor/formula/reverse.h"
 
 namespace fovea {
 
@@ -52,7 +53,6 @@ struct PointwiseFunctions {
   const char* name;
   int captures;
   Expression (*value)(const void* f);
-  Expression (*gradients)(const void* f);
   /// The differentiable operation on matrices. x = {z, query positions, key positions, captures...} broadcast to each
   /// other.
   Variable (*map)(const void* f, std::span<const Variable> x);
@@ -74,7 +74,11 @@ class PointwiseFormula {
   /// The derivative as an expression: its inputs are the gradient of the result and then the inputs of value(), its
   /// results the gradients of z and of each capture. An incoming gradient of exactly 0 gives 0, even where the
   /// derivative is infinite.
-  Expression gradients() const { return functions_->gradients(functor_.get()); }
+  Expression gradients() const {
+    std::vector<int> of{0};
+    for (int k = 0; k < captures(); ++k) of.push_back(3 + k);
+    return gradients_of(value(), of);
+  }
   /// PointwiseFunctions::map() of this functor.
   Variable map(std::span<const Variable> x) const { return functions_->map(functor_.get(), x); }
 
@@ -129,12 +133,6 @@ struct Of {
   static Expression record_value(const void* f) {
     return record_expression(
         3 + captures, [f](std::span<const Recorded> x) { return std::vector{value_of(functor(f), x.data(), all)}; });
-  }
-  static Expression record_gradients(const void* f) {
-    return record_expression(4 + captures, [f](std::span<const Recorded> x) {
-      const auto all_of = gradients_of(functor(f), x[0], x[1], {x[2], x[3]}, x.data() + 4, all);
-      return std::vector<Recorded>(all_of.begin(), all_of.end());
-    });
   }
   template <std::size_t... k>
   static Variable map_of(const F& f, std::span<const Variable> x, std::index_sequence<k...>) {
@@ -237,7 +235,7 @@ struct Of {
   template <class T>
   static constexpr PointwiseKernels<T> kernels{value<T>, gradients<T>, forward<T>, backward<T>};
   static constexpr PointwiseFunctions functions{
-      F::name, static_cast<int>(captures), record_value, record_gradients, map, kernels<float>, kernels<double>};
+      F::name, static_cast<int>(captures), record_value, map, kernels<float>, kernels<double>};
 };
 
 }  // namespace pointwise_forms

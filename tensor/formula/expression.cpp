@@ -44,6 +44,10 @@ Spelling spelling_of(Operation operation) {
       return {1, "!{0}"};
     case Operation::select:
       return {3, "{0} ? {1} : {2}"};
+    case Operation::larger:
+      return {2, "larger_of({0}, {1})"};
+    case Operation::smaller:
+      return {2, "smaller_of({0}, {1})"};
     case Operation::abs:
       return {1, "abs({0})"};
     case Operation::exp:
@@ -72,9 +76,9 @@ Spelling spelling_of(Operation operation) {
   return {0, ""};
 }
 
-bool gives_truth(Operation operation) { return Operation::less <= operation && operation <= Operation::logical_not; }
-
 }  // namespace
+
+bool gives_truth(Operation operation) { return Operation::less <= operation && operation <= Operation::logical_not; }
 
 int operands_of(Operation operation) { return spelling_of(operation).operands; }
 

@@ -9,7 +9,7 @@
 namespace fovea {
 
 /// What one step of an expression computes. Comparisons and logical operations give truth values; `select` takes a
-/// truth value and two numbers.
+/// truth value and two numbers; `larger` and `smaller` give one of two numbers.
 enum class Operation : std::uint8_t {
   input,
   constant,
@@ -26,6 +26,8 @@ enum class Operation : std::uint8_t {
   logical_or,
   logical_not,
   select,
+  larger,
+  smaller,
   abs,
   exp,
   log,
@@ -42,6 +44,8 @@ enum class Operation : std::uint8_t {
 
 /// The number of operands of an operation: 0 for inputs and constants, up to 3.
 int operands_of(Operation operation);
+/// Whether the result of an operation is a truth value.
+bool gives_truth(Operation operation);
 
 /// A function of several numbers with several results, as a list of steps. The operands of a step are earlier steps.
 struct Expression {

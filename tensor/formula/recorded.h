@@ -101,6 +101,8 @@ inline Recorded select(RecordedTruth condition, Recorded yes, Recorded no) {
   return Recorded::of_step(record_step(Operation::select, condition.step, yes.step(), no.step()));
 }
 
+inline Recorded larger_of(Recorded a, Recorded b) { return record_number(Operation::larger, a, b); }
+inline Recorded smaller_of(Recorded a, Recorded b) { return record_number(Operation::smaller, a, b); }
 inline Recorded abs(Recorded x) { return record_number(Operation::abs, x); }
 inline Recorded exp(Recorded x) { return record_number(Operation::exp, x); }
 inline Recorded log(Recorded x) { return record_number(Operation::log, x); }
