@@ -57,7 +57,7 @@ std::vector<Variable> variables_of(const AttentionContext& in, const Plan& plan)
   for (const Score& score : scores_of_all_heads(plan, in)) add(score.captures());
   for (const auto* terms : {&plan.score_changes, &plan.biases, &plan.windows})
     for (const PairTerm& term : *terms) add(term.captures);
-  for (const ValueTerm& term : plan.values) add(term.captures);
+  for (const RelativeValues& term : plan.values) add(term.captures);
   for (const Normalizer& part : plan.normalizers) add(part.captures);
   for (const HeadMixing& part : plan.mixings) all.insert(all.end(), {part.before, part.after});
   for (const SecondMap& part : plan.second_maps) {

@@ -32,29 +32,7 @@
 
 namespace fovea {
 
-struct Plan;
-template <class T>
-class StripTerm;
-template <class T>
-class StripValueTerm;
-template <class T>
-class StripScore;
-template <template <class> class Part>
-struct StripForm;
-
 // ---- Scores
-
-/// A score that none of Score's forms expresses, written by hand.
-class CustomScore {
- public:
-  virtual ~CustomScore() = default;
-  /// The logits of K of the keys, [B, h, I, K]. `positions` are the positions of these keys, i64, and broadcast to the
-  /// result.
-  virtual Variable logits(const Variable& queries, const Variable& keys, const Variable& weight,
-                          const Tensor& positions) const = 0;
-  /// The score for the CPU's fused engine (engine/cpu/strip_score.h); by default it has none.
-  virtual StripForm<StripScore> strips(const Variable& queries, const Variable& keys, const Variable& weight) const;
-};
 
 /// How the logit of a query and a key is computed: from one row of `queries`, one row of `keys` and parameters.
 struct Score {
@@ -64,13 +42,11 @@ struct Score {
   ///   hidden_by_dimension:  tanh(q_i + k_j) V         V [n, D] or [h, n, D]; a logit for each dimension of the values
   ///   location:             (q_i)_j                   keys j ≥ n have the logit of key n − 1
   ///   none:                 0
-  ///   custom:               computed by `custom`
-  enum class Form { product, hidden, hidden_by_dimension, location, none, custom };
+  enum class Form { product, hidden, hidden_by_dimension, location, none };
   Form form = Form::product;
   Variable queries, keys;  ///< [B, h, I, n], [B, h, J, n]
   Variable weight = {};
   double scale = 1;
-  std::shared_ptr<const CustomScore> custom = nullptr;
   HeadRange heads = {};
   /// Whether this is q · k / sqrt(D) of the call's own queries and keys, which heads have where no method sets a score.
   bool is_default = false;
@@ -85,7 +61,8 @@ Score default_score(const AttentionContext& in, HeadRange heads);
 
 /// A change of the logits or weights that needs a whole row at once, written by hand. A term reads tensors of the call
 /// through its captures and through the context, never through members: an engine may call it for a block of the
-/// queries, with the captures of that block.
+/// queries, with the captures of that block. A term that the CPU's fused engine computes too has another base class,
+/// WithStrips (engine/cpu/strips.h).
 class CustomTerm {
  public:
   virtual ~CustomTerm() = default;
@@ -93,8 +70,6 @@ class CustomTerm {
   /// tests compare all faster forms with it.
   virtual Variable composed(const Variable& pairs, const AttentionContext& in,
                             std::span<const Variable> captured) const = 0;
-  /// The term for the CPU's fused engine (engine/cpu/strips.h); by default it has none.
-  virtual StripForm<StripTerm> strips(const AttentionContext& in, std::span<const Variable> captured) const;
   /// Whether the result for a pair depends only on keys that its query sees. An engine may then leave out keys that no
   /// query of a block sees; the context's `key_positions` are the positions of the remaining keys.
   virtual bool is_of_seen_pairs() const { return false; }
@@ -128,25 +103,10 @@ struct AddBias {
   }
 };
 
-/// An addition to the output Σ_j w_ij v_j, written by hand. It may read the same tensors as a CustomTerm.
-class CustomValueTerm {
- public:
-  virtual ~CustomValueTerm() = default;
-  /// The addition [B, h, I, D] for weights [B, h, I, J] or [D, B, h, I, J].
-  virtual Variable composed(const Variable& weights, const AttentionContext& in,
-                            std::span<const Variable> captured) const = 0;
-  virtual StripForm<StripValueTerm> strips(const AttentionContext& in, std::span<const Variable> captured) const;
-};
-
 /// Adds Σ_j w_ij R_r to the output, r = clip(j − i, −clip, clip) + clip. The only capture is the table R, [2 clip + 1,
 /// D].
 struct RelativeValues {
   std::int64_t clip;
-};
-
-/// A term that is added to the output.
-struct ValueTerm {
-  std::variant<RelativeValues, std::shared_ptr<const CustomValueTerm>> what;
   std::vector<Capture> captures = {};
   HeadRange heads = {};
 };
@@ -247,7 +207,7 @@ struct Plan {
   std::vector<PairTerm> score_changes;  ///< applied to the score in order, before all biases
   std::vector<PairTerm> biases;         ///< applied to the logits in order
   std::vector<PairTerm> windows;        ///< applied to the weights in order
-  std::vector<ValueTerm> values;
+  std::vector<RelativeValues> values;
 
   std::vector<Normalizer> normalizers;  ///< at most one for each head
   std::vector<HeadMixing> mixings;      ///< in order

@@ -86,10 +86,8 @@ bool has_whole(const Captures& captures) {
   return std::any_of(captures.begin(), captures.end(), [](const Capture& x) { return x.per == Per::whole; });
 }
 
-/// Whether the dimension of heads in the score's weight is not known.
-bool is_by_dimension(const Score& score) {
-  return score.form == Score::Form::hidden_by_dimension || score.form == Score::Form::custom;
-}
+/// Whether each dimension of the values has a logit of its own.
+bool is_by_dimension(const Score& score) { return score.form == Score::Form::hidden_by_dimension; }
 
 /// Divides the heads into groups with equal hard windows, so that no head computes keys which only another head sees.
 /// Heads stay in one group if they read each other, or if a part of the plan that acts on them cannot be divided by
@@ -113,8 +111,6 @@ std::vector<HeadRange> head_groups(const AttentionContext& in, const Plan& plan)
   };
   for (const auto* terms : {&plan.score_changes, &plan.biases, &plan.windows})
     for (const PairTerm& term : *terms) keep_together(term.heads, !has_whole(term.captures));
-  for (const ValueTerm& term : plan.values)
-    keep_together(term.heads, std::holds_alternative<RelativeValues>(term.what) || !has_whole(term.captures));
   for (const Normalizer& part : plan.normalizers) keep_together(part.heads, !has_whole(part.captures));
   for (const SecondMap& part : plan.second_maps)
     keep_together(part.heads, !is_by_dimension(part.score) && part.factor.per != Per::whole);
@@ -136,9 +132,7 @@ bool reads_all_keys(const Plan& plan, HeadRange group, std::int64_t H) {
       const auto* custom = std::get_if<std::shared_ptr<const CustomTerm>>(&term.what);
       if (custom && !(*custom)->is_of_seen_pairs()) return true;
     }
-  return std::any_of(plan.values.begin(), plan.values.end(), [&](const ValueTerm& term) {
-    return is_in(term.heads) && !std::holds_alternative<RelativeValues>(term.what);
-  });
+  return false;
 }
 
 /// For each query, the smallest interval that contains all keys which it sees in any sentence and any head of the

@@ -90,9 +90,9 @@ class PlanCheck {
     pair_terms("score change", plan.score_changes);
     pair_terms("bias", plan.biases);
     pair_terms("window", plan.windows);
-    for_parts("value term", plan.values, [&](Part part, const ValueTerm& term, std::int64_t h) {
-      if (std::holds_alternative<RelativeValues>(term.what)) part.name = "RelativeValues";
-      value_term(part, term, h);
+    for_parts("value term", plan.values, [&](Part part, const RelativeValues& term, std::int64_t) {
+      part.name = "RelativeValues";
+      value_term(part, term);
     });
     for_parts("normaliser", plan.normalizers, [&](const Part& part, const Normalizer& own, std::int64_t h) {
       require(own.form != Normalizer::Form::custom || own.custom,
@@ -288,10 +288,6 @@ class PlanCheck {
         return;
       case Score::Form::none:
         return;
-      case Score::Form::custom:
-        require(own.custom != nullptr, "attention: {} is custom, but has no CustomScore; give it one", part);
-        if (weight.defined()) on_one_device(part, {"weight"}, weight);
-        return;
     }
   }
   void same_width(const Part& part, const Score& own) const {
@@ -342,16 +338,10 @@ class PlanCheck {
     }
   }
 
-  void value_term(const Part& part, const ValueTerm& term, std::int64_t h) const {
-    if (const auto* relative = std::get_if<RelativeValues>(&term.what)) {
-      number_of_captures(part, term.captures, 1);
-      require(relative->clip >= 0, "attention: {}: the clip is {}; it must be at least 0", part, relative->clip);
-      return exact(part, capture_name(term.captures[0], 0), term.captures[0].value,
-                   {2 * relative->clip + 1, in_.value.size(3)});
-    }
-    require(std::get<std::shared_ptr<const CustomValueTerm>>(term.what) != nullptr,
-            "attention: {} has no CustomValueTerm; give it one", part);
-    captures(part, term.captures, h);
+  void value_term(const Part& part, const RelativeValues& term) const {
+    number_of_captures(part, term.captures, 1);
+    require(term.clip >= 0, "attention: {}: the clip is {}; it must be at least 0", part, term.clip);
+    exact(part, capture_name(term.captures[0], 0), term.captures[0].value, {2 * term.clip + 1, in_.value.size(3)});
   }
 
   void focus(const Plan& plan) const {

@@ -178,9 +178,8 @@ void broadcast_dimensions(std::vector<Variable>& pieces) {
 
 /// The logits of all heads, [B, H, I, J] or [D, B, H, I, J], from scores that cover the heads in order.
 Variable logits_of_scores(const std::vector<Score>& scores, const AttentionContext& in) {
-  const bool reads_positions = std::any_of(scores.begin(), scores.end(), [](const Score& score) {
-    return score.form == Score::Form::location || score.form == Score::Form::custom;
-  });
+  const bool reads_positions =
+      std::any_of(scores.begin(), scores.end(), [](const Score& score) { return score.form == Score::Form::location; });
   Tensor positions;
   if (reads_positions)
     positions = in.key_positions.defined() ? in.key_positions.value().to(DType::i64)
@@ -235,31 +234,18 @@ AttentionWeights weights_of_maps(const AttentionContext& in, const Plan& plan) {
   return {slice(weights, -1, 0, J), slice(weights, -1, J, weights.size(-1)), {}};
 }
 
-/// Σ_j w_ij R_r. Weights of equal r are added first, [..., I, 2 clip + 1], which avoids a tensor of size I · J · D.
-Variable relative_values(const RelativeValues& values, const Variable& table, const Variable& weights,
-                         const AttentionContext& in) {
-  Variable by_offset = scatter_last(weights, offset_index(in, values.clip), 2 * values.clip + 1);
-  if (weights.rank() == 4) return matmul(by_offset, table);
-  return weighted_sum(by_offset, reshape(table, {1, 1, table.size(0), table.size(1)}));
-}
-
-/// The addition of a value term to the output, for all H heads: zeros on heads that it does not act on.
-Variable value_of(const ValueTerm& term, const Variable& weights, const AttentionContext& in) {
+/// Σ_j w_ij R_r for all H heads: zeros on heads that the term does not act on. Weights of equal r are added first,
+/// [..., I, 2 clip + 1], which avoids a tensor of size I · J · D.
+Variable relative_values(const RelativeValues& term, const Variable& all_weights, const AttentionContext& in) {
   const std::int64_t H = in.query.size(1);
   const HeadRange heads = resolved(term.heads, H);
-  const bool all = heads.count == H;
-  const AttentionContext own = context_of_heads(in, heads);
-  const Variable own_weights = all ? weights : slice_heads(weights, heads);
-  const std::vector<Variable> captured = values_of(term.captures);
-  Variable added;
-  if (const auto* relative = std::get_if<RelativeValues>(&term.what))
-    added = relative_values(*relative, captured[0], own_weights, own);
-  else
-    added = checked_result(
-        "a CustomValueTerm",
-        std::get<std::shared_ptr<const CustomValueTerm>>(term.what)->composed(own_weights, own, captured),
-        {own.query.size(0), heads.count, own.query.size(2), own.value.size(3)});
-  if (all) return added;
+  const Variable weights = heads.count == H ? all_weights : slice_heads(all_weights, heads);
+  const Variable by_offset = scatter_last(weights, offset_index(in, term.clip), 2 * term.clip + 1),
+                 &table = term.captures[0].value;
+  const Variable added = weights.rank() == 4
+                             ? matmul(by_offset, table)
+                             : weighted_sum(by_offset, reshape(table, {1, 1, table.size(0), table.size(1)}));
+  if (heads.count == H) return added;
   Shape shape = added.shape();
   shape[1] = H;
   return replace_heads(Tensor::zeros(shape, added.dtype(), added.device()), added, heads);
@@ -287,13 +273,10 @@ Variable score_logits(const Score& score, const Variable& queries, const Variabl
       return gather_last(queries, where(less(positions, last), positions, last));
     }
     case Score::Form::none:
-      return Tensor::zeros({queries.size(0), queries.size(1), queries.size(2), keys.size(2)}, queries.dtype(),
-                           queries.device());
-    case Score::Form::custom:
       break;
   }
-  return checked_result("a CustomScore", score.custom->logits(queries, keys, score.weight, positions),
-                        {queries.size(0), queries.size(1), queries.size(2), keys.size(2)});
+  return Tensor::zeros({queries.size(0), queries.size(1), queries.size(2), keys.size(2)}, queries.dtype(),
+                       queries.device());
 }
 
 Variable apply_term(const PairTerm& term, const Variable& pairs, const AttentionContext& in) {
@@ -466,7 +449,7 @@ Variable composed_output(const AttentionContext& in, const Plan& plan, const Att
       return heads_out + weighted_sum(of_heads, unsqueeze(part.values, 0));
     });
   }
-  for (const ValueTerm& value : plan.values) out = out + value_of(value, weights.tokens, in);
+  for (const RelativeValues& term : plan.values) out = out + relative_values(term, weights.tokens, in);
   return out;
 }
 

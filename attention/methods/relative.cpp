@@ -24,7 +24,7 @@ void RelativePositions::add_terms(const AttentionContext& in, Plan& plan) {
   };
   Variable scores = matmul(in.query, transpose(read(key_table_), 0, 1)) * in.scale();  // [B, H, I, 2 clip + 1]
   plan.biases.push_back(pointwise(AddBias{}, PerOffset{scores, clip}));
-  if (options_.values) plan.values.push_back({RelativeValues{clip}, {{Per::whole, read(value_table_)}}});
+  if (options_.values) plan.values.push_back({clip, {{Per::whole, read(value_table_)}}});
 }
 
 }  // namespace fovea

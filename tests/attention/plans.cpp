@@ -177,19 +177,15 @@ BOOST_AUTO_TEST_CASE(scores_must_have_their_shapes) {
           &Plan::scores,
           Score{.form = Score::Form::hidden_by_dimension, .queries = queries, .keys = keys, .weight = numbers({2, 4})}),
       "attention: score 1: 'weight' is f64 [2, 4]; it must be [2, 7] or [3, 2, 7]");
-  refused(with(&Plan::scores, Score{.form = Score::Form::custom, .queries = queries, .keys = keys}),
-          "attention: score 1 is custom, but has no CustomScore; give it one");
 }
 
 BOOST_AUTO_TEST_CASE(value_terms_and_windows_must_have_their_captures) {
-  refused(with(&Plan::values, ValueTerm{RelativeValues{3}}),
+  refused(with(&Plan::values, RelativeValues{3}),
           "attention: value term 1 ('RelativeValues') has 0 captures; it reads 1");
-  refused(with(&Plan::values, ValueTerm{RelativeValues{3}, {{Per::whole, numbers({7, 6})}}}),
+  refused(with(&Plan::values, RelativeValues{3, {{Per::whole, numbers({7, 6})}}}),
           "attention: value term 1 ('RelativeValues'): capture 1 (a whole tensor) is f64 [7, 6]; it must be [7, 7]");
-  refused(with(&Plan::values, ValueTerm{RelativeValues{-1}, {{Per::whole, numbers({7, 7})}}}),
+  refused(with(&Plan::values, RelativeValues{-1, {{Per::whole, numbers({7, 7})}}}),
           "attention: value term 1 ('RelativeValues'): the clip is -1; it must be at least 0");
-  refused(with(&Plan::values, ValueTerm{std::shared_ptr<const CustomValueTerm>()}),
-          "attention: value term 1 has no CustomValueTerm; give it one");
   refused(with_bias({std::shared_ptr<const CustomTerm>()}), "attention: bias 1 has no CustomTerm; give it one");
   PointerWindow window{};
   window.segment = 1;

@@ -77,18 +77,16 @@ std::shared_ptr<const Plan> with_all_scores(const std::shared_ptr<const Plan>& p
   return complete;
 }
 
-/// Adds the scores' forms on strips. Returns false if one has none.
+/// Adds the scores' forms on strips.
 template <class T>
-bool add_scores(FusedCall<T>& call) {
+void add_scores(FusedCall<T>& call) {
   for (const Score& score : scores_of_all_heads(*call.plan, call.in)) {
     call.scores.push_back(strips_of<T>(score));
-    if (!call.scores.back()) return false;
     set_heads(*call.scores.back(), score.heads, call.in);
     if (call.scores.back()->dimensions() == 0) continue;
     call.by_dimension = true;
     call.planes = call.scores.back()->dimensions();
   }
-  return true;
 }
 
 /// Adds the focus, if there is one. Returns false if strips cannot have it.
@@ -114,19 +112,14 @@ const char* part_without_strips(const Plan& plan) {
   return nullptr;
 }
 
-/// The name of a term's kind in messages.
-const char* name_of(const PairTerm& term) {
-  return std::holds_alternative<PointerWindow>(term.what) ? "a window with mask=discrete" : "a term of whole rows";
-}
-const char* name_of(const ValueTerm&) { return "an addition to the output"; }
-
 /// Adds the forms on strips of all terms. Returns the kind of a term that has none, or null.
-template <class T, class Term, template <class> class Strips>
-const char* add_strips(const std::vector<Term>& terms, const AttentionContext& in,
-                       std::vector<std::unique_ptr<Strips<T>>>& strips) {
-  for (const Term& term : terms) {
+template <class T>
+const char* add_strips(const std::vector<PairTerm>& terms, const AttentionContext& in,
+                       std::vector<std::unique_ptr<StripTerm<T>>>& strips) {
+  for (const PairTerm& term : terms) {
     strips.push_back(strips_of<T>(term, context_of_heads(in, term.heads)));
-    if (!strips.back()) return name_of(term);
+    if (!strips.back())
+      return std::holds_alternative<PointerWindow>(term.what) ? "a window with mask=discrete" : "a term of whole rows";
     set_heads(*strips.back(), term.heads, in);
   }
   return nullptr;
@@ -136,12 +129,15 @@ const char* add_strips(const std::vector<Term>& terms, const AttentionContext& i
 template <class T>
 const char* add_parts(FusedCall<T>& call) {
   const Plan& plan = *call.plan;
-  if (!add_scores(call)) return "a score written by hand";
+  add_scores(call);
   if (!add_focus(call)) return "a focus with weights for each dimension of the values";
   for (auto [terms, strips] : {std::pair(&plan.score_changes, &call.biases), std::pair(&plan.biases, &call.biases),
                                std::pair(&plan.windows, &call.windows)})
     if (const char* missing = add_strips(*terms, call.in, *strips)) return missing;
-  if (const char* missing = add_strips(plan.values, call.in, call.values)) return missing;
+  for (const RelativeValues& term : plan.values) {
+    call.values.push_back(relative_strips<T>(term.captures[0].value, term.clip));
+    set_heads(*call.values.back(), term.heads, call.in);
+  }
   if (call.by_dimension && !call.values.empty())
     return "an addition to the output, beside weights for each dimension of the values,";
   return nullptr;

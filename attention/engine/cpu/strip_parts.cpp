@@ -2,13 +2,6 @@
 
 namespace fovea {
 
-// Parts that an author has written by hand need not have a form on strips.
-StripForm<StripScore> CustomScore::strips(const Variable&, const Variable&, const Variable&) const { return {}; }
-StripForm<StripTerm> CustomTerm::strips(const AttentionContext&, std::span<const Variable>) const { return {}; }
-StripForm<StripValueTerm> CustomValueTerm::strips(const AttentionContext&, std::span<const Variable>) const {
-  return {};
-}
-
 namespace {
 
 std::vector<Variable> values_of(const std::vector<Capture>& captures) {
@@ -31,11 +24,9 @@ std::unique_ptr<StripScore<T>> strips_of(const Score& score) {
     case Score::Form::location:
       return location_strips<T>(score.queries);
     case Score::Form::none:
-      return no_score_strips<T>();
-    case Score::Form::custom:
       break;
   }
-  return score.custom->strips(score.queries, score.keys, score.weight).template make<T>();
+  return no_score_strips<T>();
 }
 template std::unique_ptr<StripScore<float>> strips_of(const Score&);
 template std::unique_ptr<StripScore<double>> strips_of(const Score&);
@@ -49,21 +40,15 @@ std::unique_ptr<StripTerm<T>> strips_of(const PairTerm& term, const AttentionCon
   if (const auto* window = std::get_if<PointerWindow>(&term.what))
     return window->mask == PointerWindow::Mask::discrete ? nullptr : window_strips<T>(*window, term.captures);
   if (std::holds_alternative<Renormalization>(term.what)) return renormalize_strips<T>();
-  return std::get<std::shared_ptr<const CustomTerm>>(term.what)
-      ->strips(in, values_of(term.captures))
-      .template make<T>();
+  const auto* custom = dynamic_cast<const WithStrips*>(std::get<std::shared_ptr<const CustomTerm>>(term.what).get());
+  if (!custom) return nullptr;
+  const StripForm form = custom->strips(in, values_of(term.captures));
+  if constexpr (std::is_same_v<T, float>)
+    return form.f32();
+  else
+    return form.f64();
 }
 template std::unique_ptr<StripTerm<float>> strips_of(const PairTerm&, const AttentionContext&);
 template std::unique_ptr<StripTerm<double>> strips_of(const PairTerm&, const AttentionContext&);
-
-template <class T>
-std::unique_ptr<StripValueTerm<T>> strips_of(const ValueTerm& term, const AttentionContext& in) {
-  if (const auto* relative = std::get_if<RelativeValues>(&term.what))
-    return relative_strips<T>(term.captures[0].value, relative->clip);
-  const auto& custom = std::get<std::shared_ptr<const CustomValueTerm>>(term.what);
-  return custom->strips(in, values_of(term.captures)).template make<T>();
-}
-template std::unique_ptr<StripValueTerm<float>> strips_of(const ValueTerm&, const AttentionContext&);
-template std::unique_ptr<StripValueTerm<double>> strips_of(const ValueTerm&, const AttentionContext&);
 
 }  // namespace fovea

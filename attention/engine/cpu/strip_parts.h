@@ -13,8 +13,6 @@ template <class T>
 std::unique_ptr<StripScore<T>> strips_of(const Score& score);
 template <class T>
 std::unique_ptr<StripTerm<T>> strips_of(const PairTerm& term, const AttentionContext& in);
-template <class T>
-std::unique_ptr<StripValueTerm<T>> strips_of(const ValueTerm& term, const AttentionContext& in);
 
 /// A pointwise formula; `shape` has the sizes of the call for the term's heads.
 template <class T>

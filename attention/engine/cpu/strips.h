@@ -25,6 +25,7 @@
 #include <utility>
 #include <vector>
 
+#include "attention/context.h"
 #include "attention/engine/cpu/workspace.h"
 #include "autograd/variable.h"
 #include "tensor/cpu/panels.h"
@@ -128,26 +129,25 @@ class StripValueTerm : public StripPart {
                         std::span<Tensor> gradients, Workspace& space) const = 0;
 };
 
-/// What makes a part's form on strips, for either type of numbers: StripForm<StripTerm>::of<MyStrips>(arguments...),
-/// where MyStrips<T> is a StripTerm<T>. Without these functions the part has no form on strips.
-template <template <class> class Part>
+/// What makes a term on strips, for either type of numbers: StripForm::of<MyStrips>(arguments...), where MyStrips<T> is
+/// a StripTerm<T>.
 struct StripForm {
-  std::function<std::unique_ptr<Part<float>>()> f32;
-  std::function<std::unique_ptr<Part<double>>()> f64;
+  std::function<std::unique_ptr<StripTerm<float>>()> f32;
+  std::function<std::unique_ptr<StripTerm<double>>()> f64;
 
   template <template <class> class Strips, class... Arguments>
   static StripForm of(const Arguments&... arguments) {
     return {[=] { return std::make_unique<Strips<float>>(arguments...); },
             [=] { return std::make_unique<Strips<double>>(arguments...); }};
   }
-  /// The form for numbers of type T; null if there is none.
-  template <class T>
-  std::unique_ptr<Part<T>> make() const {
-    if constexpr (std::is_same_v<T, float>)
-      return f32 ? f32() : nullptr;
-    else
-      return f64 ? f64() : nullptr;
-  }
+};
+
+/// The second base class of a CustomTerm that the fused engine computes on strips.
+class WithStrips {
+ public:
+  virtual ~WithStrips() = default;
+  /// The term for one call. `in` and `captured` are those of CustomTerm::composed().
+  virtual StripForm strips(const AttentionContext& in, std::span<const Variable> captured) const = 0;
 };
 
 /// body(j, count) for each vector of the keys first ≤ j < end. `count` is as in for_vectors().
