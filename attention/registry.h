@@ -27,42 +27,6 @@
 
 namespace fovea {
 
-/// A visitor of a method's options. One visitor sets the options from the text of a specification, another one
-/// describes them for the catalogue. A method lists its options once, in its visit(), which serves both.
-class OptionVisitor {
- public:
-  virtual ~OptionVisitor() = default;
-  /// A real number in lowest ≤ value ≤ highest. `meaning` is one line of help text.
-  virtual void number(const char* name, double& value, double lowest, double highest, const char* meaning) = 0;
-  /// A whole number in lowest ≤ value ≤ highest.
-  virtual void integer(const char* name, std::int64_t& value, std::int64_t lowest, std::int64_t highest,
-                       const char* meaning) = 0;
-  /// true or false.
-  virtual void flag(const char* name, bool& value, const char* meaning) = 0;
-  /// One of several words. `value` is the index of the chosen word in `choices`.
-  virtual void choice(const char* name, int& value, const std::vector<std::string>& choices, const char* meaning) = 0;
-
-  /// The same for an enum whose enumerators 0, 1, ... are in the order of `choices`.
-  template <class Enum>
-  void choice(const char* name, Enum& value, const std::vector<std::string>& choices, const char* meaning) {
-    int position = static_cast<int>(value);
-    choice(name, position, choices, meaning);
-    value = static_cast<Enum>(position);
-  }
-};
-
-/// A method's entry in the catalogue: `static constexpr MethodCard card` in its class.
-struct MethodCard {
-  const char* name;       ///< the name in specifications
-  const char* summary;    ///< what the method does, in one line of at most about 80 characters
-  const char* reference;  ///< paper and equations
-  const char* formula;  ///< the equation in plain text, one or more lines; parameters have the names that they have in
-                        ///< a checkpoint
-  /// The optional inputs of a call that the method reads, "step_input, previous_focus", and the option with which it
-  /// does, "pointers=given"; "": always.
-  const char *reads = "", *reads_with = "";
-};
-
 using MethodMaker = std::function<std::unique_ptr<LocalnessMethod>(const MethodShape&)>;
 
 /// A registered method.
@@ -73,8 +37,7 @@ struct MethodEntry {
   std::function<MethodMaker(OptionVisitor&)> configure;
 };
 
-/// The entry of a method class. The class must have `static constexpr MethodCard card`, a struct Options, `static void
-/// visit(OptionVisitor&, Options&)` and a constructor from (const MethodShape&, const Options&).
+/// The entry of a method class (method.h says what the class must have).
 template <class Method>
 MethodEntry method() {
   return {Method::card, [](OptionVisitor& visitor) -> MethodMaker {

@@ -14,7 +14,7 @@
 #include <optional>
 #include <vector>
 
-#include "attention/registry.h"
+#include "attention/method.h"
 #include "nn/linear.h"
 
 namespace fovea {

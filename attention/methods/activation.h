@@ -6,7 +6,7 @@
 /// In the paper F is ReLU, and only in attention that acts as a feed-forward block. The authors' code applies ReLU or
 /// GELU in every attention. Combines with any method: dman + activation(function=relu).
 #pragma once
-#include "attention/registry.h"
+#include "attention/method.h"
 
 namespace fovea {
 

@@ -14,7 +14,7 @@
 /// Keys at distances of R + z or more have m = 0 and lie outside of a hard window; the other keys have the bias log m.
 /// With after_softmax, w_ij = m(|i − j|) softmax(s)_ij, without normalising again.
 #pragma once
-#include "attention/registry.h"
+#include "attention/method.h"
 
 namespace fovea {
 

@@ -7,7 +7,7 @@
 /// code has other slopes, and models trained with it need them: those of the largest power of two P < H, behind which
 /// come those of 2 P heads with h = 1, 3, 5, ...; for H = 3 the exponents are 4, 8, 2.
 #pragma once
-#include "attention/registry.h"
+#include "attention/method.h"
 #include "nn/cached_value.h"
 
 namespace fovea {

@@ -11,7 +11,7 @@
 /// are counted from a key to a later query, so the method is defined in the self-attention of a decoder only. The heads
 /// of a layer share e.
 #pragma once
-#include "attention/registry.h"
+#include "attention/method.h"
 
 namespace fovea {
 

@@ -13,7 +13,7 @@
 #pragma once
 #include <cmath>
 
-#include "attention/registry.h"
+#include "attention/method.h"
 #include "nn/linear.h"
 
 namespace fovea {

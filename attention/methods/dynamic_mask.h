@@ -12,7 +12,7 @@
 #pragma once
 #include <limits>
 
-#include "attention/registry.h"
+#include "attention/method.h"
 
 namespace fovea {
 

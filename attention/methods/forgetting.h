@@ -7,7 +7,7 @@
 /// x_l are the states of the keys. With c_i = Σ_{l≤i} log f_l the bias is c_i − c_j. The sum runs from a key to a later
 /// query, so the method is defined in the self-attention of a decoder only.
 #pragma once
-#include "attention/registry.h"
+#include "attention/method.h"
 #include "nn/linear.h"
 
 namespace fovea {

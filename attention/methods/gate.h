@@ -5,7 +5,7 @@
 ///
 ///   o'_i = o_i ⊙ sigmoid(x_i W_g)        x_i: query_states; W_g [d, h D_v], no bias
 #pragma once
-#include "attention/registry.h"
+#include "attention/method.h"
 #include "nn/linear.h"
 
 namespace fovea {

@@ -17,7 +17,7 @@
 #pragma once
 #include <optional>
 
-#include "attention/registry.h"
+#include "attention/method.h"
 #include "nn/linear.h"
 
 namespace fovea {

@@ -9,7 +9,7 @@
 /// also holds the rotated keys of all H heads. Each call repeats keys and values for the H query heads: for G = 1 as a
 /// view, otherwise as a copy.
 #pragma once
-#include "attention/registry.h"
+#include "attention/method.h"
 
 namespace fovea {
 

@@ -10,7 +10,7 @@
 /// gated linear unit of the paper. There is no dropout of weights. No matrix of all pairs is computed, unless
 /// AttentionInput::allowed is given. In decoding, earlier values come from the decoder's memory.
 #pragma once
-#include "attention/registry.h"
+#include "attention/method.h"
 #include "nn/linear.h"
 
 namespace fovea {

@@ -10,7 +10,7 @@
 /// documents in one row take linear time too. The denominator is at least 1e-9. AttentionInput::allowed requires a
 /// matrix of all pairs, which takes O(I J).
 #pragma once
-#include "attention/registry.h"
+#include "attention/method.h"
 
 namespace fovea {
 

@@ -12,8 +12,8 @@
 /// The window of local_p is floor(p) − D ≤ j ≤ floor(p) + D, as in the authors' code. The gradient reaches p through
 /// the Gaussian only. Both combine with any score.
 #pragma once
+#include "attention/method.h"
 #include "attention/methods/ranges.h"
-#include "attention/registry.h"
 
 namespace fovea {
 

@@ -8,7 +8,7 @@
 /// As on the slides, the densities do not sum to 1 over the keys, unless `normalize` is set. A learned scale is
 /// softplus(rho), one number per head. Biases of other methods multiply the densities by their exponentials.
 #pragma once
-#include "attention/registry.h"
+#include "attention/method.h"
 
 namespace fovea {
 

@@ -7,7 +7,7 @@
 /// M is 0, all its weights are 0. M = 1 everywhere is plain attention. With one head, the identity matrix as M and
 /// activation(function=relu, width=d_f), the attention is a feed-forward block with the matrices W^V and W^O.
 #pragma once
-#include "attention/registry.h"
+#include "attention/method.h"
 
 namespace fovea {
 

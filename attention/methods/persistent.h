@@ -8,7 +8,7 @@
 #pragma once
 #include <cmath>
 
-#include "attention/registry.h"
+#include "attention/method.h"
 
 namespace fovea {
 

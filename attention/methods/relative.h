@@ -7,7 +7,7 @@
 /// is computed: the products q_i · R^K_r are a table Q R^Kᵀ [I, 2 k + 1], from which pairs read, and weights of equal r
 /// are added before they are multiplied with R^V.
 #pragma once
-#include "attention/registry.h"
+#include "attention/method.h"
 
 namespace fovea {
 

@@ -8,7 +8,7 @@
 /// to −clip ... clip; the paper has an entry for each distance in an image of fixed size. No tensor of size I · J · D
 /// is computed: the products q_i · R and q_i · C are tables [I, 2 clip + 1], from which pairs read.
 #pragma once
-#include "attention/registry.h"
+#include "attention/method.h"
 #include "tensor/map.h"
 
 namespace fovea {

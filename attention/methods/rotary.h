@@ -7,7 +7,7 @@
 /// For odd D the last dimension is not rotated, and D − 1 replaces D in the formula. Other methods of the sum see
 /// rotated queries and keys in AttentionContext::query and key; projected_query and projected_key are not rotated.
 #pragma once
-#include "attention/registry.h"
+#include "attention/method.h"
 #include "nn/cached_value.h"
 
 namespace fovea {

@@ -10,7 +10,7 @@
 /// q_i and k_j are the query and key of a head; in attention without projections they are the inputs themselves. A
 /// score on H > 1 heads has separate parameters for each head: the shapes above, with H in front.
 #pragma once
-#include "attention/registry.h"
+#include "attention/method.h"
 
 namespace fovea {
 

@@ -5,7 +5,7 @@
 ///              sinks(tokens=4)
 ///     logit    a_ij = exp(z_ij) / (exp(t_h) + Σ_k exp(z_ik)), t_h learned: rows sum to less than 1
 #pragma once
-#include "attention/registry.h"
+#include "attention/method.h"
 
 namespace fovea {
 

@@ -7,8 +7,8 @@
 ///
 ///   softmax over j = i + dilation · r, −left ≤ r ≤ right
 #pragma once
+#include "attention/method.h"
 #include "attention/methods/ranges.h"
-#include "attention/registry.h"
 
 namespace fovea {
 

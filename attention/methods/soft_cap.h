@@ -3,7 +3,7 @@
 ///
 ///   s_ij = c tanh(q_i · k_j / (c sqrt(D)))        before biases and masks
 #pragma once
-#include "attention/registry.h"
+#include "attention/method.h"
 
 namespace fovea {
 

@@ -8,7 +8,7 @@
 ///
 /// At a point where a key enters S_i the gradient jumps; there the gradient for the smaller S_i is used.
 #pragma once
-#include "attention/registry.h"
+#include "attention/method.h"
 
 namespace fovea {
 

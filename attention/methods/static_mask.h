@@ -6,7 +6,7 @@
 /// b = sqrt(len) / 2 (SMAN1) or b = distance (SMAN2). len is the number of keys that i may see; in causal attention, of
 /// those up to i.
 #pragma once
-#include "attention/registry.h"
+#include "attention/method.h"
 
 namespace fovea {
 

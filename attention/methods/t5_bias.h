@@ -8,7 +8,7 @@
 /// are for j ≤ i, half for j > i. Each layer has its own table [buckets, H]; in T5 all layers share one. The score s
 /// has the factor 1 / sqrt(D); T5 has no factor and scales the initial values instead.
 #pragma once
-#include "attention/registry.h"
+#include "attention/method.h"
 #include "nn/cached_value.h"
 
 namespace fovea {

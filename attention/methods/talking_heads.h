@@ -9,7 +9,7 @@
 /// head g does not see contributes 0 to the logits of other heads; the matrix `after` may still give head g a weight
 /// for it.
 #pragma once
-#include "attention/registry.h"
+#include "attention/method.h"
 
 namespace fovea {
 
