@@ -181,34 +181,6 @@ BOOST_AUTO_TEST_CASE(batches_give_every_pair_once_and_continue_from_any_place) {
   BOOST_TEST(contains(message_of([&] { PairBatches(none, options, 1); }), "no example"));
 }
 
-BOOST_AUTO_TEST_CASE(tokens_come_back_from_memory_and_from_disk) {
-  const Folder folder;
-  for (std::size_t memory : {std::size_t{0}, std::size_t{200}, TokenStore::default_memory}) {
-    SplitMix random(3);
-    TokenStore store(memory, folder.path);
-    std::vector<Ints> texts;
-    for (int k = 0; k < 300; ++k) {
-      Ints text(random.below(30));
-      for (int& token : text) token = static_cast<int>(random.below(50000));
-      store.append(text);
-      texts.push_back(text);
-    }
-    BOOST_TEST(folder.files() == 0u);  // the file has no name
-    BOOST_REQUIRE(store.size() == texts.size());
-    for (std::size_t k = texts.size(); k-- > 0;) BOOST_TEST(tokens_at(store, k) == texts[k]);
-  }
-  const int status = status_in_child([&] {
-    ::setenv("TMPDIR", (folder / "none").c_str(), 1);
-    TokenStore small, large(0);
-    small.append(Ints{1});  // which needs no file
-    const std::string message = message_of([&] { large.append(Ints{1}); });
-    return contains(message, "TMPDIR: '" + (folder / "none").string() + "' is no directory") ? 0 : 1;
-  });
-  BOOST_TEST(status == 0);
-  TokenStore nowhere(0, folder / "none");
-  BOOST_TEST(contains(message_of([&] { nowhere.append(Ints{1}); }), "/none: cannot be written: No such"));
-}
-
 BOOST_AUTO_TEST_CASE(batches_by_sentences_have_as_many_rows_whatever_their_length) {
   const Lengths lengths = random_lengths(1000, 90, 4);
   const BatchOptions options{.tokens = 16, .sentences = 64, .length_multiple = 8};

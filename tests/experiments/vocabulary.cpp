@@ -5,9 +5,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "experiments/support/data/generated.h"
-#include "experiments/support/data/sentencepiece_model.h"
 #include "experiments/support/data/tokenizers.h"
-#include "experiments/support/text/split_mix.h"
 #include "experiments/support/text/utf8.h"
 #include "tests/files.h"
 
@@ -241,56 +239,6 @@ BOOST_AUTO_TEST_CASE(broken_word_lists_are_refused) {
   }
   std::filesystem::remove(saved / "tokenizer.json");
   BOOST_TEST(contains(refusal(saved.path), "there is no tokenizer.json"));
-}
-
-BOOST_AUTO_TEST_CASE(hostile_models_are_refused) {
-  const Corpus corpus;
-  const Folder folder;
-  train_tokenizer(subwords(Units::unigram, 120), corpus.texts)->save(folder.path);
-  const std::string good = contents(folder / "sentencepiece.model");
-  BOOST_TEST(check_sentencepiece_model(good, "m").size == 120);
-  for (const auto& [model, expected] : std::vector<std::pair<std::string, const char*>>{
-           {"", "m: 0 pieces"},
-           {good.substr(0, good.size() - 1), "m: truncated"},
-           {"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", "are left"},
-           {std::string("\x0a\x03\x0a\x01\x61", 5), "piece 0 is 'a', expected <pad>"},
-           {good + std::string("\x0a\x03\x0a\x01\0", 5), "piece 120 is empty or has a NUL byte"},
-           {good + std::string("\x0a\x0a\x0a\x01\x01\x15\0\0\x80\x7f\x18\x01", 12), "has the score inf"},
-           {good + std::string("\x0a\x05\x0a\x01\x01\x18\x04", 7), "piece 120 is of type 4"},
-           {good + std::string("\x1a\x04\x12\x02zz", 6), "has a character map"},
-           {good + std::string("\x12\x02\x18\x03", 4), "model type 3, expected"},
-           {good + "\x0b", "wire type 3"}})
-    BOOST_TEST(contains(message_of([&, bytes = model] { check_sentencepiece_model(bytes, "m"); }), expected), expected);
-}
-
-BOOST_AUTO_TEST_CASE(no_damage_to_a_model_ends_the_program) {
-  // Damage that the check lets through must be such that SentencePiece survives it.
-  const Corpus corpus;
-  Folder folder;
-  for (const Units units : {Units::unigram, Units::bpe}) {
-    train_tokenizer(subwords(units, 120), corpus.texts)->save(folder.path);
-    const std::string good = contents(folder / "sentencepiece.model");
-    const int status = status_in_child([&] {
-      SplitMix random(11);
-      int accepted = 0;
-      for (int i = 0; i < 3000; ++i) {
-        std::string model = good;
-        for (std::uint64_t flips = random.below(3) + 1; flips > 0; --flips) {
-          model[random.below(model.size())] = static_cast<char>(random.below(256));
-        }
-        try {
-          const auto tokenizer = subword_tokenizer(model, false, "m");
-          for (const std::string_view text : {corpus.texts[0], std::string_view("\xe4\xb8\x80 <s> xyzzy ")}) {
-            tokenizer->decode(tokenizer->encode(text));
-          }
-          ++accepted;
-        } catch (const Error&) {
-        }
-      }
-      return accepted > 100 && accepted < 2900 ? 0 : 99;
-    });
-    BOOST_TEST(status == 0);
-  }
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -7,7 +7,6 @@
 #include <sentencepiece_processor.h>
 #include <sentencepiece_trainer.h>
 
-#include "experiments/support/data/sentencepiece_model.h"
 #include "experiments/support/data/tokenizers.h"
 #include "experiments/support/text/number.h"
 #include "experiments/support/text/words.h"
@@ -111,12 +110,10 @@ sentencepiece::util::Status train_model(const TextOptions& options, std::span<co
 
 class SubwordTokenizer : public Tokenizer {
  public:
-  SubwordTokenizer(std::string model, const CheckedModel& checked, bool lower_case, const std::string& name)
-      : Tokenizer(checked.units, lower_case), model_(std::move(model)), size_(checked.size) {
+  SubwordTokenizer(std::string model, Units units, bool lower_case, const std::string& name)
+      : Tokenizer(units, lower_case), model_(std::move(model)) {
     const auto status = processor_.LoadFromSerializedProto(model_);
     require(status.ok(), "{}: SentencePiece refuses the model: {}", name, status.ToString());
-    require(processor_.GetPieceSize() == size_, "{}: {} pieces, SentencePiece finds {}", name, size_,
-            processor_.GetPieceSize());
   }
 
   /// Tokens never span two words: each word is encoded once. The BPE of IMDB's training texts takes 6 s instead of 27.
@@ -151,7 +148,7 @@ class SubwordTokenizer : public Tokenizer {
     return processor_.IdToPiece(id);
   }
 
-  int size() const override { return size_; }
+  int size() const override { return processor_.GetPieceSize(); }
 
  private:
   std::string content() const override { return model_; }
@@ -164,7 +161,6 @@ class SubwordTokenizer : public Tokenizer {
   }
 
   std::string model_;
-  int size_;
   sentencepiece::SentencePieceProcessor processor_;
   mutable std::mutex mutex_;
   mutable std::unordered_map<std::string, std::vector<int>, WordHash, std::equal_to<>> known_;
@@ -172,9 +168,8 @@ class SubwordTokenizer : public Tokenizer {
 
 }  // namespace
 
-std::unique_ptr<Tokenizer> subword_tokenizer(std::string model, bool lower_case, const std::string& name) {
-  const CheckedModel checked = check_sentencepiece_model(model, name);
-  return std::make_unique<SubwordTokenizer>(std::move(model), checked, lower_case, name);
+std::unique_ptr<Tokenizer> subword_tokenizer(std::string model, Units units, bool lower_case, const std::string& name) {
+  return std::make_unique<SubwordTokenizer>(std::move(model), units, lower_case, name);
 }
 
 std::unique_ptr<Tokenizer> train_subwords(const TextOptions& options, std::span<const std::string_view> texts) {
@@ -201,7 +196,7 @@ std::unique_ptr<Tokenizer> train_subwords(const TextOptions& options, std::span<
             texts.size());
     fail("--vocabulary-size {}: SentencePiece cannot be trained: {}", size, why);
   }
-  return subword_tokenizer(std::move(model), options.lower_case, "sub-words");
+  return subword_tokenizer(std::move(model), options.units, options.lower_case, "sub-words");
 }
 
 }  // namespace fovea

@@ -14,8 +14,7 @@ std::unique_ptr<Tokenizer> word_tokenizer(std::string_view content, bool lower_c
 /// words. Text without spaces (Chinese, Japanese) comes back without spaces.
 std::unique_ptr<Tokenizer> train_subwords(const TextOptions& options, std::span<const std::string_view> texts);
 
-/// Reads a serialised SentencePiece model. Throws Error, starting with `name`, unless it passes
-/// check_sentencepiece_model.
-std::unique_ptr<Tokenizer> subword_tokenizer(std::string model, bool lower_case, const std::string& name);
+/// Reads a serialised SentencePiece model, which errors call `name`.
+std::unique_ptr<Tokenizer> subword_tokenizer(std::string model, Units units, bool lower_case, const std::string& name);
 
 }  // namespace fovea

@@ -99,7 +99,7 @@ std::unique_ptr<Tokenizer> load_tokenizer(const fs::path& directory) {
   const std::string own = fmt::format("{:08x}", checksum_of(bytes));
   require(sum == own, "{}: damaged: {} bytes with CRC-32 {}, tokenizer.json says {}", file, bytes.size(), own, sum);
   auto tokenizer = known->units == Units::words ? word_tokenizer(bytes, lower_case, file)
-                                                : subword_tokenizer(bytes, lower_case, file);
+                                                : subword_tokenizer(bytes, known->units, lower_case, file);
   require(tokenizer->size() == size, "{}: {} tokens, tokenizer.json says {}", file, tokenizer->size(), size);
   return tokenizer;
 }
