@@ -15,7 +15,6 @@
 #include <sys/ioctl.h>
 
 #include "experiments/support/program/terminal.h"
-#include "experiments/support/text/number.h"
 #include "tests/files.h"
 
 using namespace fovea;
@@ -71,45 +70,20 @@ class PseudoTerminal {
   std::thread reader_;
 };
 
-/// What a terminal would show: lines after carriage returns and "erase to the end of the line", colours left out.
-struct Shown {
+/// The lines that a terminal would show: a carriage return and "erase to the end of the line" replace the last one.
+std::vector<std::string> shown(const std::string& text) {
   std::vector<std::string> lines{""};
-  std::size_t widest = 0;
-};
-
-Shown shown(const std::string& text) {
-  Shown result;
-  bool at_start = false;
-  auto measure = [&] { result.widest = std::max(result.widest, display_width(result.lines.back())); };
   for (std::size_t i = 0; i < text.size(); ++i) {
-    std::string& line = result.lines.back();
-    if (text[i] == '\x1b') {
-      std::size_t end = text.find_first_of("mKAJ", i);
-      BOOST_REQUIRE(end != std::string::npos);
-      if (text[end] == 'A') {  // up so many lines, which are erased next
-        const std::size_t up = leading_number<std::size_t>(text.substr(i + 2)).value_or(1);
-        BOOST_REQUIRE(text.substr(end + 1, 4) == "\r\x1b[J");
-        BOOST_REQUIRE(up < result.lines.size());
-        result.lines.resize(result.lines.size() - up);
-        result.lines.back().clear();
-        i = end;
-        continue;
-      }
-      if (text[end] == 'K' && at_start) line.clear();
-      i = end;
-    } else if (text[i] == '\r') {
-      measure();
-      at_start = true;
-    } else if (text[i] == '\n') {
-      result.lines.emplace_back();
-    } else {
-      if (at_start) line.clear();
-      at_start = false;
-      line += text[i];
-    }
+    if (text[i] == '\r' && text.substr(i + 1, 1) != "\n")
+      lines.back().clear();
+    else if (text[i] == '\n')
+      lines.emplace_back();
+    else if (text.substr(i, 3) == "\x1b[K")
+      i += 2;
+    else if (text[i] != '\r')
+      lines.back() += text[i];
   }
-  measure();
-  return result;
+  return lines;
 }
 
 /// A clock that the test turns.
@@ -138,42 +112,42 @@ struct Environment {
 
 BOOST_AUTO_TEST_SUITE(progress)
 
-BOOST_AUTO_TEST_CASE(a_terminal_shows_one_line_that_is_redrawn) {
-  Environment term("TERM", "xterm"), plain("NO_COLOR", "1");
+BOOST_AUTO_TEST_CASE(a_terminal_shows_one_line_that_is_redrawn_and_ends_also_at_an_exception) {
+  Environment term("TERM", "xterm");
   PseudoTerminal terminal(80);
   Clock clock;
-  {
+  try {
     Progress progress("training", 400, clock.options(terminal.screen));
     for (int i = 0; i < 100; ++i) {
       clock.now += 0.5;
       progress.note(fmt::format("loss {:.1f}", 5.0 - i * 0.01));
       progress.advance();
     }
-    auto lines = shown(terminal.received()).lines;
+    const auto lines = shown(terminal.received());
     BOOST_REQUIRE(lines.size() == 1u);
-    BOOST_TEST(lines[0] == "training ━━━━────────────── 100/400 steps · 2.00 steps/s · 2:30 left · loss 4.0");
+    BOOST_TEST(lines[0] == "training: 100/400 steps (25%), 2.00 steps/s, 2:30 left, loss 4.0");
+    throw std::runtime_error("out of data");
+  } catch (const std::runtime_error&) {
   }
-  auto result = shown(terminal.received());
-  BOOST_REQUIRE(result.lines.size() == 2u);  // the line is ended, the cursor is on an empty one
-  BOOST_TEST(contains(result.lines[0], "100/400 steps · 2.00 steps/s · 0:50 · loss 4.0"));
-  BOOST_TEST(result.lines[1] == "");
-  BOOST_TEST(!contains(terminal.received(), "\x1b[3"));
+  const auto lines = shown(terminal.received());
+  BOOST_REQUIRE(lines.size() == 2u);  // the line is ended, the cursor is on an empty one
+  BOOST_TEST(lines[0] == "training: 100/400 steps in 0:50, 2.00 steps/s, loss 4.0");
+  BOOST_TEST(lines[1] == "");
 }
 
-BOOST_AUTO_TEST_CASE(a_bar_fits_every_width) {
+BOOST_AUTO_TEST_CASE(a_line_fits_every_width) {
   Environment term("TERM", "xterm");
-  for (unsigned short columns : {200, 79, 60, 40, 20, 5, 1}) {
+  for (unsigned short columns : {200, 60, 20, 5, 2}) {
     PseudoTerminal terminal(columns);
     Clock clock;
     Progress progress("training", 1000, clock.options(terminal.screen));
     progress.note("loss 0.412 lr 1e-3 日本語 and much more that nobody needs");
-    for (int i = 0; i < 50; ++i) {
-      clock.now += 0.3;
-      progress.advance(7);
-    }
+    clock.now += 0.3;
+    progress.advance(7);
     progress.finish();
-    BOOST_TEST(shown(terminal.received()).widest <= std::max<std::size_t>(1, columns - 1u));
-    BOOST_TEST(shown(terminal.received()).lines.size() == 2u);
+    progress.finish();
+    BOOST_TEST(display_width(shown(terminal.received())[0]) <= columns - 1u);
+    BOOST_TEST(shown(terminal.received()).size() == 2u);
   }
 }
 
@@ -236,44 +210,6 @@ BOOST_AUTO_TEST_CASE(a_dumb_terminal_gets_no_control_characters) {
   }
   BOOST_TEST(!contains(terminal.received(), "\x1b"));
   BOOST_TEST(contains(terminal.received(), "training: 1/10 steps (10%)"));
-}
-
-BOOST_AUTO_TEST_CASE(colour_is_there_unless_it_is_unwanted) {
-  Environment term("TERM", "xterm");
-  PseudoTerminal terminal(80);
-  Clock clock;
-  Progress("training", 10, clock.options(terminal.screen)).advance(5);
-  BOOST_TEST(contains(terminal.received(), "\x1b[32m"));
-}
-
-BOOST_AUTO_TEST_CASE(an_exception_leaves_the_cursor_on_a_new_line) {
-  Environment term("TERM", "xterm");
-  PseudoTerminal terminal(80);
-  Clock clock;
-  try {
-    Progress progress("training", 10, clock.options(terminal.screen));
-    progress.advance(3);
-    throw std::runtime_error("out of data");
-  } catch (const std::runtime_error&) {
-  }
-  auto lines = shown(terminal.received()).lines;
-  BOOST_TEST(lines.size() == 2u);
-  BOOST_TEST(contains(lines[0], "3/10 steps"));
-}
-
-BOOST_AUTO_TEST_CASE(printed_lines_stay_above_the_bar) {
-  Environment term("TERM", "xterm");
-  PseudoTerminal terminal(80);
-  Clock clock;
-  Progress progress("training", 10, clock.options(terminal.screen));
-  progress.print("new best: 80.3");
-  progress.advance(10);
-  progress.finish();
-  progress.finish();
-  auto lines = shown(terminal.received()).lines;
-  BOOST_REQUIRE(lines.size() == 3u);
-  BOOST_TEST(lines[0].starts_with("new best: 80.3"));
-  BOOST_TEST(contains(lines[1], "10/10 steps"));
 }
 
 BOOST_AUTO_TEST_CASE(a_resumed_run_counts_only_its_own_steps_in_the_rate) {

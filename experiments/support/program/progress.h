@@ -12,25 +12,20 @@ namespace fovea {
 
 /// On a terminal one line, redrawn at most ten times a second and never wider than the terminal:
 ///
-///   training ━━━━━━━━━━━━━━━━━━━━━━━━ 1204/3000 steps · 12.3 steps/s · 2:26 left · loss 0.412
+///   training: 1204/3000 steps (40%), 12.3 steps/s, 2:26 left, loss 0.412
 ///
-/// Elsewhere (a file, a pipe, TERM=dumb) plain lines after 5, 10, 20, 40, ... seconds, later every ten minutes, and one
-/// at the end. Everything goes to standard error, so results on standard output stay clean. NO_COLOR is
-/// respected. For one thread.
+/// Elsewhere (a file, a pipe, TERM=dumb) such a line after 5, 10, 20, 40, ... seconds, later every ten minutes, and one
+/// at the end. Everything goes to standard error, so results on standard output stay clean. For one thread.
 class Progress {
  public:
-  enum class Style { automatic, bar, lines, silent };
-
   struct Options {
     std::string unit = "steps";      ///< in the plural
     std::int64_t start = 0;          ///< steps of earlier processes of a resumed run; not part of the rate
     int descriptor = STDERR_FILENO;  ///< where to write
-    Style style = Style::automatic;
-    std::function<double()> clock;  ///< seconds; empty: the monotonic clock
+    std::function<double()> clock;   ///< seconds; empty: the monotonic clock
   };
 
-  /// `total`: the number of steps to do; 0 if it is unknown: then neither a bar nor the time left is shown.
-  Progress(std::string title, std::int64_t total) : Progress(std::move(title), total, Options()) {}
+  /// `total`: the number of steps to do; 0 if it is unknown: then neither the percentage nor the time left is shown.
   Progress(std::string title, std::int64_t total, Options options);
 
   /// Ends the line, also when an exception passes.
@@ -44,10 +39,7 @@ class Progress {
   /// A short text for the end of the line: "loss 0.412 lr 1e-3". Shown at the next redrawing.
   void note(std::string text) { note_ = std::move(text); }
 
-  /// Writes a line of its own; the bar stays below it.
-  void print(std::string_view line);
-
-  /// Prints the last state and the total time. The destructor calls it if nobody else did.
+  /// Shows the last state and the total time. The destructor calls it if nobody else did.
   void finish();
 
  private:
@@ -56,22 +48,15 @@ class Progress {
     std::int64_t done;
   };
 
-  void refresh(double now);
-  void draw(double now, bool is_last);
-  std::string state(double now, bool is_last) const;
-  std::string bar_line(double now, bool is_last) const;
-  std::string plain_line(double now, bool is_last) const;
-  std::string rate_text(double now, bool over_all) const;
-  std::string time_left(double now) const;
-  double rate(double now, bool over_all) const;
-  void write(std::string_view text) const;
+  void show(double now, bool is_last);
+  std::string line(double now, bool is_last) const;
 
   std::string title_, note_;
   Options options_;
   std::int64_t total_, done_;
-  double began_, next_refresh_;
+  bool is_redrawn_, is_finished_ = false;
+  double began_, next_;
   std::deque<Sample> recent_;  ///< recent states, over which the rate is measured
-  bool is_drawn_ = false, is_finished_ = false;
 };
 
 /// "0:07", "2:26", "1:02:03", "3 d 04:10".

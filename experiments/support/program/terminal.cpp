@@ -83,6 +83,4 @@ std::size_t terminal_width(int descriptor) {
 
 bool can_redraw(int descriptor) { return ::isatty(descriptor) && environment("TERM") != "dumb"; }
 
-bool wants_colour(int descriptor) { return can_redraw(descriptor) && environment("NO_COLOR").empty(); }
-
 }  // namespace fovea

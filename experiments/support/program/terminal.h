@@ -25,7 +25,4 @@ std::size_t terminal_width(int descriptor);
 /// Whether lines can be redrawn: the descriptor is a terminal, and TERM is not "dumb".
 bool can_redraw(int descriptor);
 
-/// Whether colours may be printed: can_redraw(), and NO_COLOR (no-color.org) is unset or empty.
-bool wants_colour(int descriptor);
-
 }  // namespace fovea
