@@ -1,13 +1,13 @@
-// Curves for TensorBoard: the file's bytes, and that a run that was killed leaves the file of one that was not.
+// Curves for TensorBoard: the bytes of the file that a run's log writes beside itself.
 #include "experiments/support/program/tensorboard.h"
 
 #include <cmath>
 #include <cstring>
-#include <fstream>
 #include <map>
 
 #include <boost/test/unit_test.hpp>
 
+#include "experiments/support/program/run_log.h"
 #include "tests/files.h"
 
 using namespace fovea;
@@ -49,23 +49,22 @@ std::map<std::uint64_t, std::string> fields_of(std::string_view bytes) {
   return fields;
 }
 
-struct Point {
-  std::string tag;
-  std::int64_t step;
-  float value;
-  bool operator==(const Point&) const = default;
-};
-
-std::ostream& operator<<(std::ostream& out, const Point& point) {
-  return out << point.tag << " " << point.step << " " << point.value;
+/// CRC-32C, bit by bit (RFC 3720).
+std::uint32_t crc32c(std::string_view bytes) {
+  std::uint32_t sum = 0xffffffff;
+  for (const char byte : bytes) {
+    sum ^= static_cast<unsigned char>(byte);
+    for (int bit = 0; bit < 8; ++bit) sum = sum >> 1 ^ (sum & 1 ? 0x82f63b78 : 0);
+  }
+  return ~sum;
 }
 
 std::uint32_t masked(std::uint32_t checksum) { return ((checksum >> 15) | (checksum << 17)) + 0xa282ead8u; }
 
-/// The points of a file; checks everything else that it has.
-std::vector<Point> points_of(const std::filesystem::path& path) {
+/// "tag step value" for each point of a file; checks everything else that it has.
+std::vector<std::string> points_of(const std::filesystem::path& path) {
   const std::string file = contents(path);
-  std::vector<Point> points;
+  std::vector<std::string> points;
   for (std::size_t at = 0; at < file.size();) {
     const auto length = number_at<std::uint64_t>(file, at);
     BOOST_REQUIRE(at + 16 + length <= file.size());
@@ -78,85 +77,35 @@ std::vector<Point> points_of(const std::filesystem::path& path) {
       BOOST_TEST(fields.at(3) == "brain.Event:2");
     } else {
       auto value = fields_of(fields_of(fields.at(5)).at(1));
-      points.push_back({value.at(1), std::int64_t(std::stoull(fields.at(2))), number_at<float>(value.at(2), 0)});
+      points.push_back(fmt::format("{} {} {}", value.at(1), fields.at(2), number_at<float>(value.at(2), 0)));
     }
     at += 16 + length;
   }
   return points;
 }
 
-const std::filesystem::path path_in(const Folder& folder) { return folder.path / tensorboard_file; }
-
-/// A run's points up to this step.
-void write(TensorBoardFile& file, std::int64_t first, std::int64_t last) {
-  for (std::int64_t step = first; step <= last; step += 10) {
-    file.scalar("loss", step, 1.0 / double(step + 1));
-    if (step % 100 == 0) file.scalar("development/accuracy", step, 0.5);
-  }
-}
-
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(tensorboard)
 
-BOOST_AUTO_TEST_CASE(checksums_are_those_of_rfc_3720) {
-  std::string ascending;
-  for (char byte = 0; byte < 32; ++byte) ascending += byte;
-  BOOST_TEST(crc32c("") == 0u);
+BOOST_AUTO_TEST_CASE(numbers_of_the_log_are_points_also_where_the_log_is_continued) {
   BOOST_TEST(crc32c("123456789") == 0xe3069283u);
-  BOOST_TEST(crc32c(std::string(32, '\0')) == 0x8a9136aau);
-  BOOST_TEST(crc32c(std::string(32, '\xff')) == 0x62a8ab43u);
-  BOOST_TEST(crc32c(ascending) == 0x46dd794eu);
-}
-
-BOOST_AUTO_TEST_CASE(points_are_written_as_they_are_read) {
-  Folder folder;
-  TensorBoardFile file(path_in(folder));
-  const std::vector<Point> points{
-      {"loss", 0, 2.5f}, {"loss", 127, -1e-30f}, {"a/σ", 128, 0}, {"loss", 1LL << 40, 1e30f}, {"", 1LL << 40, 1}};
-  for (const Point& point : points) file.scalar(point.tag, point.step, point.value);
-  file.sync();
-  BOOST_TEST(points_of(path_in(folder)) == points, boost::test_tools::per_element());
-  file.scalar("loss", 1LL << 41, NAN);
-  BOOST_TEST(std::isnan(points_of(path_in(folder)).back().value));
-  BOOST_TEST(message_of([&] { file.scalar("loss", 3, 0); }) ==
-             path_in(folder).string() + ": step 3 comes after step 2199023255552");
-  TensorBoardFile again(path_in(folder));
-  BOOST_TEST(points_of(path_in(folder)).empty());
-}
-
-BOOST_AUTO_TEST_CASE(a_killed_run_goes_on_as_if_it_had_never_stopped) {
-  Folder whole, killed;
-  TensorBoardFile uninterrupted(path_in(whole));
-  write(uninterrupted, 0, 500);
-  TensorBoardFile first(path_in(killed));
-  write(first, 0, 340);
-  const std::string so_far = contents(path_in(killed));
-  // the last checkpoint is of step 300; of what came after it, any number of bytes reached the disk
-  std::size_t cut = so_far.size();
-  for (std::size_t lost = 0; lost < 150; lost += 7) {
-    std::ofstream(path_in(killed), std::ios::binary) << so_far.substr(0, cut - lost) << std::string(lost % 3, '\0');
-    TensorBoardFile resumed = TensorBoardFile::resume(path_in(killed), 300);
-    write(resumed, 310, 500);
-    BOOST_TEST(points_of(path_in(killed)) == points_of(path_in(whole)), boost::test_tools::per_element());
-    BOOST_TEST(contents(path_in(killed)).size() == contents(path_in(whole)).size());
+  const Folder folder;
+  const Json lines[] = {{{"update", 1}, {"epoch", 0}, {"loss", 2.5}, {"note", "text"}},
+                        {{"update", 128}, {"loss", -1e-30}, {"dev", {{"σ", 7}, {"x", nullptr}}}},
+                        {{"update", 1LL << 40}, {"loss", 1e30}}};
+  const std::vector<std::string> points{"training/loss 1 2.5", "training/loss 128 -1e-30", "development/σ 128 7",
+                                        "development/x 128 nan", "training/loss 1099511627776 1e+30"};
+  const auto written = [&] { return points_of(folder / tensorboard_file); };
+  {
+    RunLog log(folder / "log.jsonl", 0);
+    for (const Json& line : lines) log.write(line);
+    BOOST_TEST(written() == points, boost::test_tools::per_element());
   }
-}
-
-BOOST_AUTO_TEST_CASE(a_file_that_is_missing_or_just_begun_begins_anew_and_another_is_refused) {
-  Folder folder;
-  for (const std::string& begun : {std::string(), std::string(20, '\0')}) {
-    std::ofstream(path_in(folder), std::ios::binary) << begun;
-    if (begun.empty()) std::filesystem::remove(path_in(folder));
-    TensorBoardFile::resume(path_in(folder), 100).scalar("loss", 101, 1);
-    BOOST_TEST(points_of(path_in(folder)) == (std::vector<Point>{{"loss", 101, 1}}), boost::test_tools::per_element());
-  }
-  const std::string other(100, 'x');
-  std::ofstream(path_in(folder)) << other;
-  BOOST_TEST(message_of([&] { TensorBoardFile::resume(path_in(folder), 1); }) ==
-             path_in(folder).string() + ": is not a file of TensorBoard's");
-  BOOST_TEST(contents(path_in(folder)) == other);
-  BOOST_TEST(contains(message_of([&] { TensorBoardFile(folder / "no" / "file"); }), "cannot be written: No such file"));
+  RunLog resumed(folder / "log.jsonl", 200);
+  BOOST_TEST(written() == std::vector(points.begin(), points.end() - 1), boost::test_tools::per_element());
+  resumed.write(lines[2]);
+  BOOST_TEST(written() == points, boost::test_tools::per_element());
 }
 
 BOOST_AUTO_TEST_SUITE_END()

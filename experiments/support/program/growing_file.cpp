@@ -7,7 +7,6 @@
 #include <system_error>
 #include <utility>
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include "tensor/error.h"
@@ -19,35 +18,20 @@ std::string reason() { return std::generic_category().message(errno); }
 
 }  // namespace
 
-GrowingFile::GrowingFile(std::filesystem::path path, std::size_t kept) : path_(std::move(path)) {
-  descriptor_ = ::open(path_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
-  bool is_open = descriptor_ >= 0 && ::ftruncate(descriptor_, off_t(kept)) == 0;
-  require(is_open, "{}: cannot be written: {}", path_.string(), reason());
-}
-
-GrowingFile::GrowingFile(GrowingFile&& other) noexcept { *this = std::move(other); }
-
-GrowingFile& GrowingFile::operator=(GrowingFile&& other) noexcept {
-  std::swap(path_, other.path_);
-  std::swap(descriptor_, other.descriptor_);
-  return *this;
-}
-
-GrowingFile::~GrowingFile() {
-  if (descriptor_ >= 0) ::close(descriptor_);
+GrowingFile::GrowingFile(std::filesystem::path path, std::size_t kept)
+    : path_(std::move(path)), file_(std::fopen(path_.c_str(), "abe")) {
+  require(file_ && ::ftruncate(::fileno(file_.get()), off_t(kept)) == 0, "{}: cannot be written: {}", path_.string(),
+          reason());
+  std::setbuf(file_.get(), nullptr);
 }
 
 void GrowingFile::append(std::string_view bytes) {
-  while (!bytes.empty()) {
-    ssize_t written = ::write(descriptor_, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    require(written >= 0, "{}: cannot be written: {}", path_.string(), reason());
-    bytes.remove_prefix(std::size_t(written));
-  }
+  const bool is_written = std::fwrite(bytes.data(), 1, bytes.size(), file_.get()) == bytes.size();
+  require(is_written, "{}: cannot be written: {}", path_.string(), reason());
 }
 
 void GrowingFile::sync() {
-  bool is_synced = ::fsync(descriptor_) == 0 || errno == EINVAL;
+  const bool is_synced = ::fsync(::fileno(file_.get())) == 0 || errno == EINVAL;
   require(is_synced, "{}: cannot be written: {}", path_.string(), reason());
 }
 

@@ -1,7 +1,9 @@
 /// A file that grows during a run and survives a kill.
 #pragma once
 #include <cstddef>
+#include <cstdio>
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -14,18 +16,17 @@ class GrowingFile {
   GrowingFile() = default;  ///< no file yet: can only be assigned to
   /// Opens the file and removes all but its first `kept` bytes. Creates a missing file.
   GrowingFile(std::filesystem::path path, std::size_t kept);
-  GrowingFile(GrowingFile&& other) noexcept;
-  GrowingFile& operator=(GrowingFile&& other) noexcept;
-  ~GrowingFile();
 
   void append(std::string_view bytes);
   /// Waits until everything is on the disk: before a checkpoint is written, for example.
   void sync();
-  const std::filesystem::path& path() const { return path_; }
 
  private:
+  struct Close {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+  };
   std::filesystem::path path_;
-  int descriptor_ = -1;
+  std::unique_ptr<std::FILE, Close> file_;
 };
 
 /// The bytes of a file. Throws Error for a directory and for a file that cannot be read.

@@ -1,5 +1,6 @@
 #include "experiments/support/program/run_log.h"
 
+#include "experiments/support/program/tensorboard.h"
 #include "tensor/error.h"
 
 namespace fovea {
@@ -22,11 +23,21 @@ void for_lines(const std::filesystem::path& path, const Body& body) {
 
 RunLog::RunLog(const std::filesystem::path& path, std::int64_t last) {
   std::size_t kept = 0;
+  std::string points = tensorboard_start();
   if (std::filesystem::exists(path))
     for_lines(path, [&](const Json& line, std::size_t end) {
-      if (line.at("update").get<std::int64_t>() <= last) kept = end;
+      if (line.at("update").get<std::int64_t>() > last) return;
+      kept = end;
+      points += tensorboard_points(line);
     });
   file_ = GrowingFile(path, kept);
+  curves_ = GrowingFile(path.parent_path() / tensorboard_file, 0);
+  curves_.append(points);
+}
+
+void RunLog::write(const Json& line) {
+  file_.append(text_of(line) + "\n");
+  curves_.append(tensorboard_points(line));
 }
 
 std::vector<Json> read_log(const std::filesystem::path& path) {

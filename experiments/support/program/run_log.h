@@ -12,7 +12,8 @@ namespace fovea {
 
 /// A file with one JSON object per line. Each has the key "update", whose values never decrease. A line reaches the
 /// operating system before write() returns, so that a killed run loses none; sync() makes the lines survive a power cut
-/// as well.
+/// as well. Its numbers are also curves of TensorBoard's, in a file beside it, which is made from the log where that is
+/// continued.
 class RunLog {
  public:
   /// Opens the file, or creates it. Removes every line after update `last`, and a half-written line, so that the file
@@ -20,12 +21,12 @@ class RunLog {
   /// and if the file cannot be written.
   RunLog(const std::filesystem::path& path, std::int64_t last);
 
-  void write(const Json& line) { file_.append(text_of(line) + "\n"); }
+  void write(const Json& line);
   /// Returns when all lines are on the disk.
   void sync() { file_.sync(); }
 
  private:
-  GrowingFile file_;
+  GrowingFile file_, curves_;
 };
 
 /// The lines of a log. A half-written last line is left out, so that a log can be read while it is written. Throws

@@ -11,7 +11,6 @@
 #include "experiments/support/program/program.h"
 #include "experiments/support/program/progress.h"
 #include "experiments/support/program/run_log.h"
-#include "experiments/support/program/tensorboard.h"
 #include "experiments/support/text/number.h"
 #include "experiments/support/training/run.h"
 #include "experiments/support/training/shared_training.h"
@@ -275,7 +274,6 @@ class Training::Implementation {
     require(!is_first_ || log_checksum_.empty() || file_checksum(directory_.log()) == log_checksum_,
             "{}: damaged: up to update {} it differs from the log that the checkpoint was written with",
             directory_.log().string(), now_.updates);
-    curves_ = TensorBoardFile::resume(directory_.file(tensorboard_file), now_.updates);
     Progress::Options shown;
     shown.start = now_.updates;
     progress_ = std::make_unique<Progress>(progress_title(), options.updates, shown);
@@ -323,7 +321,7 @@ class Training::Implementation {
                    {"learning_rate", rate},  {"gradient_norm", last_->norm}};
       if (is_evaluated(now_.updates))
         for (const DevScore& score : evaluate(dev_scores)) line["dev"][score.name] = score.value;
-      write_log(line);
+      log_->write(line);
     }
     progress_->note(loss_note() + best_note() + whole_note());
     progress_->advance();
@@ -394,15 +392,6 @@ class Training::Implementation {
         "training diverged at update {}: {}{}. A smaller learning rate or a longer warm-up (--schedule), or {}, may "
         "help",
         update, what, kept, clip));
-  }
-
-  /// A line of the log, and its numbers as points of TensorBoard's curves.
-  void write_log(const Json& line) {
-    log_->write(line);
-    for (const char* key : {"loss", "unsmoothed_loss", "learning_rate", "gradient_norm"})
-      curves_.scalar(std::string("training/") + key, now_.updates, line.at(key));
-    if (!line.contains("dev")) return;
-    for (const auto& [name, value] : line.at("dev").items()) curves_.scalar("development/" + name, now_.updates, value);
   }
 
   std::vector<DevScore> scores(const DevScores& dev_scores) {
@@ -518,7 +507,6 @@ class Training::Implementation {
 
   void write_checkpoint(const SpentTime& all, const SpentTime& updates) {
     log_->sync();
-    curves_.sync();
     TensorList tensors = prefixed("model.", state(model_));
     for (auto& entry : prefixed("optimizer.", optimizer_.state())) tensors.push_back(std::move(entry));
     const Json where = {{"updates", now_.updates},
@@ -629,7 +617,6 @@ class Training::Implementation {
   InterruptGuard guard_;
   std::string log_checksum_;  ///< of the log when the checkpoint was written; empty: there was none
   std::unique_ptr<RunLog> log_;
-  TensorBoardFile curves_;
   std::unique_ptr<Progress> progress_;
 };
 
