@@ -1,14 +1,12 @@
 #include "experiments/support/program/program.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <future>
 #include <new>
 #include <system_error>
 #include <thread>
@@ -32,40 +30,6 @@
 
 namespace fovea {
 namespace {
-
-/// Shortens the time that OpenMP's threads spin while they wait for one another, as long as an object of this class
-/// lives. libgomp lets them spin for up to 15 ms, so that two programs on the same cores get in each other's way: two
-/// trainings on two cores made 3.3 steps a second each, at times 0.3, and make 5.6 with short spins; a training that is
-/// alone makes 10.8 and would make 11.7.
-///
-/// libgomp reads the number of spins from the environment before any code of a program could change it, but uses a
-/// short one (1000) while it manages more threads than there are processors. This class causes that: one thread holds
-/// an idle team of its own, whose threads sleep. It does nothing if the user has set GOMP_SPINCOUNT or OMP_WAIT_POLICY,
-/// or if the system does not start as many threads again for the program's work.
-class ShortWaits {
- public:
-  ShortWaits() {
-    if (std::getenv("GOMP_SPINCOUNT") || std::getenv("OMP_WAIT_POLICY")) return;
-    if (!can_start_threads(2 * omp_get_num_procs() + 1)) return;
-    thread_ = std::thread([ended = ended_.get_future()] {
-      std::atomic<int> threads = 0;
-#pragma omp parallel num_threads(omp_get_num_procs() + 1)
-      ++threads;
-      ended.wait();  // the team ends with the thread that made it
-    });
-  }
-  ~ShortWaits() {
-    if (!thread_.joinable()) return;
-    ended_.set_value();
-    thread_.join();
-  }
-  ShortWaits(const ShortWaits&) = delete;
-  ShortWaits& operator=(const ShortWaits&) = delete;
-
- private:
-  std::promise<void> ended_;
-  std::thread thread_;
-};
 
 enum ExitStatus {
   done = 0,
@@ -206,7 +170,6 @@ int run(const std::string& program, int argc, const char* const* argv, const std
   if (std::getenv(ends_with_parent_variable)) ::prctl(PR_SET_PDEATHSIG, SIGHUP);
   const bool has_output = open_standard_files();
   respect_quota();
-  ShortWaits short_waits;
   int status = guarded(program, [&] {
     require(has_output, "standard output is closed; redirect it to a file or to /dev/null");
     shared_program().start();

@@ -62,6 +62,7 @@ int waited_for(pid_t mpirun) {
 [[noreturn]] void become(std::vector<std::string>& words) {
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
   ::setpgid(0, 0);
+  ::setenv("GOMP_SPINCOUNT", "1000", 0);  // threads that spin for long would take the cores of the other processes
   const int nothing = ::open("/dev/null", O_RDONLY);
   ::dup2(nothing, STDIN_FILENO);
   std::vector<char*> pointers;
