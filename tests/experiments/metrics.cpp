@@ -316,10 +316,7 @@ BOOST_AUTO_TEST_CASE(a_bootstrap_of_sums_is_one_of_the_metric) {
   const PairedBootstrap there = paired_bootstrap(metric_a, metric_b), back = paired_bootstrap(metric_b, metric_a);
   BOOST_TEST(there.difference == -back.difference);
   check_near(there.interval.low, -back.interval.high, 1e-9);
-  BOOST_TEST(there.p_two_sided == back.p_two_sided);
-  BOOST_TEST(there.p_moses == back.p_moses);
-  BOOST_TEST(there.p_koehn + back.p_koehn >= 1.0);  // more than 1 where resamples tie
-  BOOST_TEST(paired_bootstrap(metric_a, metric_a).p_koehn == 1.0);
+  BOOST_TEST(there.p == back.p);
   const Interval interval = bootstrap_interval(metric_a);
   BOOST_TEST(interval.low < metric_a.value());
   BOOST_TEST(interval.high > metric_a.value());
@@ -342,10 +339,9 @@ BOOST_AUTO_TEST_CASE(lower_is_better_for_perplexity) {
   const PairedBootstrap test = paired_bootstrap(a, b);
   BOOST_TEST(test.difference == b.value() - a.value());
   BOOST_TEST(test.difference < 0);
-  BOOST_TEST(test.p_koehn == 0.0);
+  BOOST_TEST(test.p < 0.01);
   BOOST_TEST(test.interval.low < test.difference);
   BOOST_TEST(test.interval.high < 0);
-  BOOST_TEST(paired_bootstrap(b, a).p_koehn == 1.0);
 }
 
 BOOST_AUTO_TEST_CASE(alignment_error_rate_counts_sure_and_possible_links) {

@@ -5,6 +5,8 @@
 #include <limits>
 #include <numeric>
 
+#include <boost/math/distributions/students_t.hpp>
+
 #include "experiments/support/text/split_mix.h"
 #include "tensor/error.h"
 
@@ -34,14 +36,6 @@ Interval central_interval(const std::vector<double>& values, double confidence) 
   return {percentile(values, tail), percentile(values, 1 - tail)};
 }
 
-template <class Claim>
-double fraction_of(const std::vector<double>& values, Claim claim) {
-  return double(std::count_if(values.begin(), values.end(), claim)) / double(values.size());
-}
-
-/// Returns (count + 1) / (draws + 1): a p-value from a finite number of random draws is never 0.
-double with_one_more(double fraction, int resamples) { return (fraction * resamples + 1) / (resamples + 1); }
-
 }  // namespace
 
 double mean(std::span<const double> values) {
@@ -70,40 +64,8 @@ double student_quantile(double probability, double degrees) {
           probability);
   require(degrees >= 1, "student_quantile: {} degrees of freedom, at least 1 is needed", degrees);
   constexpr double as_good_as_normal = 1000;
-  const double n = std::min(degrees, as_good_as_normal);
-  // With T = sqrt(n) tan(angle), the density of the angle is proportional to cos(angle)^(n - 1).
-  constexpr int steps = 20'000;
-  const double step = std::acos(0.0) / steps;
-  std::vector<double> below{0};  // the mass between 0 and the angle, by the midpoint rule
-  for (int k = 0; k < steps; ++k) below.push_back(below.back() + std::pow(std::cos((k + 0.5) * step), n - 1));
-  const double wanted = probability * below.back();
-  const auto above = std::lower_bound(below.begin() + 1, below.end(), wanted);
-  const double part = (wanted - *(above - 1)) / (*above - *(above - 1));
-  return std::sqrt(n) * std::tan(step * (double(above - 1 - below.begin()) + part));
-}
-
-PairedBootstrap paired_bootstrap(std::size_t examples,
-                                 const std::function<double(std::span<const std::size_t>)>& difference,
-                                 const BootstrapOptions& options) {
-  auto sampled = resampled(examples, difference, options);
-  std::vector<std::size_t> all(examples);
-  std::iota(all.begin(), all.end(), std::size_t(0));
-  PairedBootstrap result;
-  result.difference = difference(all);
-  result.interval = central_interval(sampled, options.confidence);
-  result.standard_error = sample_standard_deviation(sampled);
-  result.p_koehn = fraction_of(sampled, [](double d) { return !(d > 0); });
-
-  double real = std::abs(result.difference), center = mean(sampled);
-  auto is_as_far = [&](double d) { return !(std::abs(d - center) < real); };  // NaN proves nothing
-  result.p_two_sided = with_one_more(fraction_of(sampled, is_as_far), options.resamples);
-
-  std::vector<double> sizes = sampled;
-  for (double& size : sizes) size = std::abs(size);
-  double mean_size = mean(sizes);
-  auto is_larger = [&](double size) { return !(size - mean_size <= real); };
-  result.p_moses = real == 0 ? 1 : with_one_more(fraction_of(sizes, is_larger), options.resamples);
-  return result;
+  const boost::math::students_t distribution(std::min(degrees, as_good_as_normal));
+  return boost::math::quantile(distribution, (1 + probability) / 2);
 }
 
 std::vector<double> SummedMetric::sums() const {
@@ -144,15 +106,14 @@ PairedBootstrap paired_bootstrap(const SummedMetric& baseline, const SummedMetri
   require(baseline.examples() == challenger.examples(),
           "paired bootstrap: {} examples of the baseline, {} of the challenger; they must be the same",
           baseline.examples(), challenger.examples());
-  double sign = baseline.higher_is_better ? 1 : -1;
-  auto gain = [&](std::span<const std::size_t> sample) {
-    return sign * (challenger.value(sample) - baseline.value(sample));
-  };
-  PairedBootstrap result = paired_bootstrap(baseline.examples(), gain, options);
-  if (sign < 0) {
-    result.difference = -result.difference;
-    result.interval = {-result.interval.high, -result.interval.low};
-  }
+  const std::vector<double> sampled = resampled(
+      baseline.examples(), [&](auto sample) { return challenger.value(sample) - baseline.value(sample); }, options);
+  PairedBootstrap result{.difference = challenger.value() - baseline.value(),
+                         .interval = central_interval(sampled, options.confidence),
+                         .standard_error = sample_standard_deviation(sampled)};
+  const double center = mean(sampled);
+  const auto is_as_far = [&](double d) { return !(std::abs(d - center) < std::abs(result.difference)); };  // as is NaN
+  result.p = double(std::ranges::count_if(sampled, is_as_far) + 1) / (options.resamples + 1);
   return result;
 }
 

@@ -40,21 +40,10 @@ struct PairedBootstrap {
   double difference;      ///< on the whole test set
   Interval interval;      ///< percentiles of the resampled differences
   double standard_error;  ///< standard deviation of the resampled differences
-  /// Koehn 2004: the fraction of resamples in which the challenger is not better; ties count against it. One-sided.
-  double p_koehn;
   /// Two-sided and centred: (count + 1) / (resamples + 1), where count is the number of resampled differences that are
   /// at least as far from their mean as `difference` is from 0. A system compared with itself has 1.
-  double p_two_sided;
-  /// The p of Moses and sacreBLEU: as p_two_sided, but the absolute differences are centred, |d_b| - mean |d| > |d|. A
-  /// system compared with itself has 1 here, and 1 / (resamples + 1) there.
-  double p_moses;
+  double p = 1;
 };
-
-/// `difference` gets the indices of the examples in the
-/// sample, with repetitions, and returns challenger - baseline on it.
-PairedBootstrap paired_bootstrap(std::size_t examples,
-                                 const std::function<double(std::span<const std::size_t>)>& difference,
-                                 const BootstrapOptions& options = {});
 
 /// A metric that is a function of sums over the test examples: BLEU of n-gram counts, perplexity of log-likelihoods, a
 /// mean. The sums of a resample are all that a bootstrap computes anew.
@@ -106,8 +95,7 @@ SummedMetric mean_metric(std::vector<double> scores);
 /// One metric of several: the statistics of an example are the means over all. They must be of the same examples.
 SummedMetric pooled(std::span<const SummedMetric> metrics);
 
-/// `difference` is challenger - baseline also where lower is better; p_koehn then counts the resamples in which the
-/// challenger's is not lower.
+/// The difference of the metrics in resamples of the examples, which both must have.
 PairedBootstrap paired_bootstrap(const SummedMetric& baseline, const SummedMetric& challenger,
                                  const BootstrapOptions& options = {});
 

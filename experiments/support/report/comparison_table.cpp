@@ -170,7 +170,7 @@ double p_of(const std::vector<const RunResult*>& baseline, const std::vector<con
             const std::string& set, const std::string& metric) {
   const std::optional<TextScore> first = pooled_score(baseline, set, metric), other = pooled_score(row, set, metric);
   if (!first || !other || first->metric.statistics.size() != other->metric.statistics.size()) return std::nan("");
-  return paired_bootstrap(first->metric, other->metric).p_two_sided;
+  return paired_bootstrap(first->metric, other->metric).p;
 }
 
 Table comparison_table(const std::vector<ComparedRow>& rows, std::size_t baseline) {

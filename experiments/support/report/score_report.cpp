@@ -50,9 +50,9 @@ Table table_of(const std::vector<ScoreRow>& rows) {
     std::vector<Cell> cells{row.metric, row.system, value, {}, {}, {}};
     if (row.difference) cells[3] = Cell::number(*row.difference, row.decimals);
     if (const auto& test = row.against_first) {
-      cells[2] = Cell(value).mark(significance_mark(test->p_two_sided));
+      cells[2] = Cell(value).mark(significance_mark(test->p));
       cells[4] = interval_cell(test->interval, row.decimals);
-      cells[5] = Cell::number(test->p_two_sided, 3);
+      cells[5] = Cell::number(test->p, 3);
     }
     table.row(cells);
   }
@@ -76,9 +76,7 @@ Json score_json(const ScoreRow& row) {
     const PairedBootstrap& test = *row.against_first;
     json.update({{"difference_low", test.interval.low},
                  {"difference_high", test.interval.high},
-                 {"p_koehn", test.p_koehn},
-                 {"p_moses", test.p_moses},
-                 {"p_two_sided", test.p_two_sided}});
+                 {"p", test.p}});
   }
   if (!row.line.empty()) json["line"] = row.line;
   return json;

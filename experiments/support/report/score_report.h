@@ -32,7 +32,7 @@ Table table_of(const std::vector<ScoreRow>& rows);
 /// The table for a terminal, followed by the metrics' own lines.
 std::string score_table(const std::vector<ScoreRow>& rows);
 
-/// {"metric": "BLEU", "system": "a.txt", "value": 24.77, "low": ..., "high": ..., "difference": ..., "p_koehn": ...}
+/// {"metric": "BLEU", "system": "a.txt", "value": 24.77, "low": ..., "high": ..., "difference": ..., "p": ...}
 Json score_json(const ScoreRow& row);
 
 }  // namespace fovea
