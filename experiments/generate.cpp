@@ -128,7 +128,7 @@ std::function<void(Cli&)> pairs_command(const char* about, std::unique_ptr<PairS
     if (can_spell)
       cli.option("--characters", characters,
                  "spell the words out: characters with spaces between them, ▁ between words")
-          .also("--char");
+;
     cli.parse();
     const auto lines = [&](const std::string& set, const TextPair& words) {
       const TextPair pair = characters ? spelt_out(words) : words;

@@ -1,7 +1,5 @@
 #include "experiments/support/program/program.h"
 
-#include <chrono>
-#include <csignal>
 #include <fstream>
 #include <limits>
 #include <new>
@@ -9,11 +7,7 @@
 
 #include <boost/test/unit_test.hpp>
 #include <fmt/core.h>
-#include <omp.h>
-#include <sys/ptrace.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "experiments/support/program/interrupt.h"
@@ -92,25 +86,6 @@ Outcome outcome_of(std::vector<const char*> arguments, const std::function<void(
     return result;
   });
   return {status, contents(folder / "out"), contents(folder / "err")};
-}
-
-/// Executes this program, which ends at once. If it is `watched`, by this process, returns how often the tracer saw an
-/// execution; -1 where tracing is not allowed.
-int executions_of_this_program(bool watched) {
-  const pid_t child = ::fork();
-  if (child == 0) {
-    for (const char* name : {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY", "LD_PRELOAD", "LD_AUDIT"}) ::unsetenv(name);
-    const bool is_traced = watched && ::ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) == 0;
-    if (!std::freopen("/dev/null", "w", stdout) || (watched && !is_traced)) ::_exit(99);
-    ::execl("/proc/self/exe", "test", "--version", nullptr);
-    ::_exit(99);
-  }
-  int executions = 0, status = 0;
-  while (::waitpid(child, &status, 0) == child && WIFSTOPPED(status)) {
-    executions += WSTOPSIG(status) == SIGTRAP;
-    ::ptrace(PTRACE_CONT, child, nullptr, nullptr);
-  }
-  return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? executions : -1;
 }
 
 }  // namespace
@@ -304,10 +279,8 @@ BOOST_AUTO_TEST_CASE(rare_flags_are_in_help_all_alone) {
                         int layers = 2, heads = 4, epsilon = 1;
                         cli.option("--layers", layers, "encoder layers");
                         cli.option("--heads", heads, "attention heads").rare();
-                        cli.rare(true);
                         cli.group("Numerics");
-                        cli.option("--epsilon", epsilon, "a small number");
-                        cli.rare(false);
+                        cli.option("--epsilon", epsilon, "a small number").rare();
                         cli.parse();
                       })
         .out;
@@ -561,39 +534,6 @@ BOOST_AUTO_TEST_CASE(commands_have_their_own_flags) {
       return status(wrong);
     });
     BOOST_TEST(result == 2);
-  }
-}
-
-BOOST_AUTO_TEST_CASE(a_debugger_sees_a_program_start_once) {
-  BOOST_TEST(executions_of_this_program(false) == 0);
-  const int executions = executions_of_this_program(true);
-  BOOST_TEST((executions == 1 || executions == -1));  // -1 where nobody may trace a process
-}
-
-/// The number of threads of this process.
-int threads_of_this_process() {
-  std::ifstream status("/proc/self/status");
-  for (std::string field; status >> field;)
-    if (int threads = 0; field == "Threads:") return status >> threads ? threads : -1;
-  return -1;
-}
-
-// libgomp lets threads spin for a short time only if it manages more threads than there are processors.
-BOOST_AUTO_TEST_CASE(a_program_has_more_threads_than_processors_unless_the_user_chose_how_threads_wait) {
-  for (bool chosen : {false, true}) {
-    const int status = status_in_child([&] {
-      ::unsetenv("GOMP_SPINCOUNT");
-      chosen ? ::setenv("OMP_WAIT_POLICY", "passive", 1) : ::unsetenv("OMP_WAIT_POLICY");
-      int idle = 0;
-      const char* name = "test";
-      run("test", 1, &name, [&](Cli&) {
-        const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-        do idle = threads_of_this_process() - 1;
-        while (!chosen && idle <= omp_get_num_procs() && std::chrono::steady_clock::now() < limit);
-      });
-      return chosen ? idle : idle > omp_get_num_procs() ? 0 : 1;
-    });
-    BOOST_TEST(status == 0);
   }
 }
 

@@ -1,10 +1,11 @@
 #include "experiments/support/program/cli.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <stdexcept>
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include "experiments/support/program/flag_value.h"
 #include "experiments/support/program/json_file.h"
@@ -20,29 +21,15 @@ using namespace flag_value;
 
 namespace {
 
-std::string joined(const std::vector<std::string>& texts, const std::string& separator) {
-  std::string result;
-  for (const std::string& text : texts) result += (result.empty() ? "" : separator) + text;
-  return result;
-}
-
-/// The parts of "1,2,3".
-std::vector<std::string> split_at_commas(const std::string& text) {
-  std::vector<std::string> parts(1);
-  for (char c : text) {
-    if (c == ',') {
-      parts.emplace_back();
-    } else {
-      parts.back() += c;
-    }
-  }
-  return parts;
-}
-
 std::string without_dashes(const std::string& name) { return name.starts_with("--") ? name.substr(2) : name; }
 
 bool is_flag_like(const std::string& argument) {
   return argument.size() > 1 && argument[0] == '-' && !number<double>(argument);
+}
+
+/// The number of a value in JSON, which has no infinity.
+double number_of(const Json& value) {
+  return value.is_string() ? from_text<double>(value.get<std::string>()) : value.get<double>();
 }
 
 }  // namespace
@@ -54,11 +41,11 @@ struct Cli::Entry {
   std::string description, group, unit, placeholder;
   std::string allowed;  ///< the range in words, for --help
   std::string origin;   ///< the file that set the value; empty: none did, or the command line overrode it
-  bool is_positional = false, is_switch = false, is_list = false;
+  const char* expectation = "a text";  ///< of an element
+  bool is_positional = false, is_switch = false, is_list = false, is_optional = false;
   bool required = false, saved = true, configures = false, comparable = false, rare = false, given = false;
   std::function<std::string()> long_description;  ///< for --help-all; may be empty
   std::function<void(const std::vector<std::string>&)> set_texts;
-  std::function<void(const Json&)> set_json;
   std::function<Json()> get;
   std::function<std::string(const std::string&)> lasting;  ///< may be empty
   std::function<Json(const std::string&)> configuration;   ///< of a name that is no file; may be empty
@@ -82,6 +69,21 @@ struct Cli::Entry {
     }
     given = true;
     origin.clear();
+  }
+
+  void set_json(const Json& json) {
+    require(!is_list || json.is_array(), "expected a list, found {}", text_of(json));
+    std::vector<std::string> texts;
+    for (const Json& element : is_list ? json : Json::array({json})) {
+      if (is_optional && element.is_null()) continue;
+      const std::string text = element.is_string() ? element.get<std::string>() : text_of(element);
+      const bool is_number = element.is_number() || text == "inf" || text == "-inf";
+      const std::string_view expected = expectation;
+      require(expected == "a text" ? element.is_string() : is_switch ? element.is_boolean() : is_number,
+              "expected {}, found {}", expected, without_middle(text_of(element), 80));
+      texts.push_back(text);
+    }
+    set_texts(texts);
   }
 
   std::string default_text() const {
@@ -123,44 +125,38 @@ struct Cli::Entry {
 };
 
 Cli::Option& Cli::Option::range(double low, double high) {
-  entry_->allowed = fmt::format("{} to {}", low, high);
-  entry_->checks.push_back([low, high](const Json& value) {
-    double v = from_json<double>(value);
+  const bool has_end = std::isfinite(high);
+  entry_->allowed = has_end ? fmt::format("{} to {}", low, high) : fmt::format("at least {}", low);
+  entry_->checks.push_back([=](const Json& value) {
+    const double v = number_of(value);
+    require(has_end || v >= low, "{} is too small, the least is {}", v, low);
     require(v >= low && v <= high, "{} is outside [{}, {}]", v, low, high);
   });
   return *this;
 }
 
-Cli::Option& Cli::Option::at_least(double low) {
-  entry_->allowed = fmt::format("at least {}", low);
-  entry_->checks.push_back([low](const Json& value) {
-    double v = from_json<double>(value);
-    require(v >= low, "{} is too small, the least is {}", v, low);
-  });
-  return *this;
-}
+Cli::Option& Cli::Option::at_least(double low) { return range(low, std::numeric_limits<double>::infinity()); }
 
 Cli::Option& Cli::Option::positive() {
   entry_->allowed = "above 0";
   entry_->checks.push_back([](const Json& value) {
-    double v = from_json<double>(value);
-    require(v > 0, "{} must be above 0", v);
+    require(number_of(value) > 0, "{} must be above 0", number_of(value));
   });
   return *this;
 }
 
 Cli::Option& Cli::Option::one_of(std::vector<std::string> texts) {
-  std::string alternatives = joined(texts, "|");
+  const std::string alternatives = fmt::format("{}", fmt::join(texts, "|"));
   constexpr std::size_t short_enough = 30;
   if (alternatives.size() <= short_enough) {
     entry_->placeholder = alternatives;
   } else {
-    entry_->allowed = fmt::format("one of {}", joined(texts, ", "));
+    entry_->allowed = fmt::format("one of {}", fmt::join(texts, ", "));
   }
   entry_->checks.push_back([texts = std::move(texts)](const Json& value) {
-    auto text = value.get<std::string>();
-    require(std::find(texts.begin(), texts.end(), text) != texts.end(), "{} is none of {}{}", in_quotes(text),
-            joined(texts, ", "), did_you_mean(text, texts));
+    const auto text = value.get<std::string>();
+    require(std::ranges::count(texts, text) > 0, "{} is none of {}{}", in_quotes(text), listed(texts, ", "),
+            did_you_mean(text, texts));
   });
   return *this;
 }
@@ -185,7 +181,7 @@ Cli::Option& Cli::Option::configures(std::function<Json(const std::string&)> val
 
 struct Cli::Implementation {
   std::string program, about, group = "Flags";
-  bool comparable = false, rare = false;
+  bool comparable = false;
   std::vector<std::string> arguments, row;
   std::vector<std::unique_ptr<Entry>> entries;
   std::filesystem::path config;
@@ -343,7 +339,6 @@ Cli::~Cli() = default;
 void Cli::describe(const std::string& text) { self_->about = text; }
 void Cli::group(std::string title) { self_->group = std::move(title); }
 void Cli::comparable(bool may_differ) { self_->comparable = may_differ; }
-void Cli::rare(bool only_in_help_all) { self_->rare = only_in_help_all; }
 
 Cli::Entry& Cli::declare(const std::string& name, const std::string& description) {
   auto entry = std::make_unique<Entry>();
@@ -352,7 +347,6 @@ Cli::Entry& Cli::declare(const std::string& name, const std::string& description
   entry->description = description;
   entry->group = entry->is_positional ? "Arguments" : self_->group;
   entry->comparable = self_->comparable;
-  entry->rare = self_->rare;
   bool is_new = self_->find(entry->name) == nullptr;
   if (!is_new || entry->name == "help" || entry->name == "help-all" || entry->name == "program") {
     throw std::logic_error("the option '" + name + "' is declared twice");
@@ -361,79 +355,56 @@ Cli::Entry& Cli::declare(const std::string& name, const std::string& description
   return *self_->entries.back();
 }
 
-template <FlagValue T>
-Cli::Option Cli::option(const std::string& name, T& value, const std::string& description) {
-  using Element = typename ElementOf<T>::type;
+Cli::Option Cli::option(const std::string& name, const FlagVariable& variable, const std::string& description) {
   Entry& entry = declare(name, description);
-  entry.placeholder = placeholder<Element>();
-  entry.is_switch = std::is_same_v<T, bool>;
-  entry.is_list = ElementOf<T>::is_list;
-  if constexpr (ElementOf<T>::is_list) {
-    entry.set_texts = [&value](const std::vector<std::string>& texts) {
-      value.clear();
-      for (const std::string& text : texts) {
-        auto parts = is_text<Element> ? std::vector{text} : split_at_commas(text);
-        for (const std::string& part : parts) value.push_back(from_text<Element>(part));
+  auto use = [&entry]<class T>(T* value) {
+    using Kind = ElementOf<T>;
+    using Element = typename Kind::type;
+    entry.placeholder = placeholder<Element>();
+    entry.expectation = expectation<Element>();
+    entry.is_switch = std::is_same_v<T, bool>;
+    entry.is_list = Kind::is_list;
+    entry.is_optional = Kind::is_optional;
+    entry.set_texts = [value](const std::vector<std::string>& texts) {
+      if constexpr (Kind::is_list) {
+        value->clear();
+        for (const std::string& text : texts)
+          for (std::string_view part : is_text<Element> ? std::vector<std::string_view>{text} : split_columns(text, ','))
+            value->push_back(from_text<Element>(std::string(part)));
+      } else if (!texts.empty()) {
+        *value = from_text<Element>(texts.back());
+      } else if constexpr (Kind::is_optional) {
+        value->reset();
       }
     };
-    entry.set_json = [&value](const Json& json) {
-      require(json.is_array(), "expected a list, found {}", text_of(json));
-      value.clear();
-      for (const Json& element : json) value.push_back(from_json<Element>(element));
-    };
-    entry.get = [&value] {
-      Json list = Json::array();
-      for (const Element& element : value) list.push_back(to_json(element));
-      return list;
-    };
-  } else {
-    entry.set_texts = [&value](const std::vector<std::string>& texts) { value = from_text<Element>(texts.back()); };
-    entry.set_json = [&value](const Json& json) {
-      if constexpr (ElementOf<T>::is_optional) {
-        if (json.is_null()) return value.reset();
-      }
-      value = from_json<Element>(json);
-    };
-    entry.get = [&value]() -> Json {
-      if constexpr (ElementOf<T>::is_optional) {
-        return value ? to_json(*value) : Json();
+    entry.get = [value] {
+      if constexpr (Kind::is_list) {
+        Json list = Json::array();
+        for (const Element& element : *value) list.push_back(to_json(element));
+        return list;
+      } else if constexpr (Kind::is_optional) {
+        return *value ? Json(to_json(**value)) : Json();
       } else {
-        return to_json(value);
+        return Json(to_json(*value));
       }
     };
-  }
+  };
+  std::visit(use, variable);
   return Option(entry);
 }
 
-template Cli::Option Cli::option(const std::string&, bool&, const std::string&);
-template Cli::Option Cli::option(const std::string&, int&, const std::string&);
-template Cli::Option Cli::option(const std::string&, std::int64_t&, const std::string&);
-template Cli::Option Cli::option(const std::string&, std::uint64_t&, const std::string&);
-template Cli::Option Cli::option(const std::string&, float&, const std::string&);
-template Cli::Option Cli::option(const std::string&, double&, const std::string&);
-template Cli::Option Cli::option(const std::string&, std::string&, const std::string&);
-template Cli::Option Cli::option(const std::string&, std::filesystem::path&, const std::string&);
-template Cli::Option Cli::option(const std::string&, std::optional<int>&, const std::string&);
-template Cli::Option Cli::option(const std::string&, std::optional<double>&, const std::string&);
-template Cli::Option Cli::option(const std::string&, std::optional<std::string>&, const std::string&);
-template Cli::Option Cli::option(const std::string&, std::vector<int>&, const std::string&);
-template Cli::Option Cli::option(const std::string&, std::vector<double>&, const std::string&);
-template Cli::Option Cli::option(const std::string&, std::vector<std::string>&, const std::string&);
-
-Cli::Entry& Cli::declare_choice(const std::string& name, std::vector<std::string> names,
+Cli::Option Cli::declare_choice(const std::string& name, std::vector<std::string> names,
                                 std::function<std::size_t()> chosen, std::function<void(std::size_t)> choose,
                                 const std::string& description) {
   Entry& entry = declare(name, description);
-  auto set = [names, choose](const std::string& text) {
-    auto at = std::find(names.begin(), names.end(), text);
-    require(at != names.end(), "{} is none of {}{}", in_quotes(text), joined(names, ", "), did_you_mean(text, names));
+  entry.set_texts = [names, choose](const std::vector<std::string>& texts) {
+    const auto at = std::ranges::find(names, texts.back());
+    require(at != names.end(), "{} is none of {}{}", in_quotes(texts.back()), listed(names, ", "),
+            did_you_mean(texts.back(), names));
     choose(std::size_t(at - names.begin()));
   };
-  entry.set_texts = [set](const std::vector<std::string>& texts) { set(texts.back()); };
-  entry.set_json = [set](const Json& json) { set(from_json<std::string>(json)); };
   entry.get = [names, chosen] { return Json(names[chosen()]); };
-  Option(entry).one_of(names);
-  return entry;
+  return Option(entry).one_of(names);
 }
 
 std::string lasting_path(const std::string& path) {

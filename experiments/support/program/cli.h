@@ -11,8 +11,8 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <type_traits>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include <nlohmann/json_fwd.hpp>
@@ -23,13 +23,10 @@ namespace fovea {
 struct HelpShown {};
 
 /// The types of variables that a flag can set.
-template <class T>
-concept FlagValue = std::is_same_v<T, bool> || std::is_same_v<T, int> || std::is_same_v<T, std::int64_t> ||
-    std::is_same_v<T, std::uint64_t> || std::is_same_v<T, float> || std::is_same_v<T, double> ||
-    std::is_same_v<T, std::string> || std::is_same_v<T, std::filesystem::path> ||
-    std::is_same_v<T, std::optional<int>> || std::is_same_v<T, std::optional<double>> ||
-    std::is_same_v<T, std::optional<std::string>> || std::is_same_v<T, std::vector<int>> ||
-    std::is_same_v<T, std::vector<double>> || std::is_same_v<T, std::vector<std::string>>;
+using FlagVariable = std::variant<bool*, int*, std::int64_t*, std::uint64_t*, float*, double*, std::string*,
+                                  std::filesystem::path*, std::optional<int>*, std::optional<double>*,
+                                  std::optional<std::string>*, std::vector<int>*, std::vector<double>*,
+                                  std::vector<std::string>*>;
 
 /// The flags of a program. The same names are the keys of its configuration file (without the dashes), and a run's
 /// config.json is such a file. The value of a variable when it is declared is its default.
@@ -97,12 +94,12 @@ class Cli {
   void group(std::string title);
   /// Whether the flags declared from here on may differ between the rows of a comparison.
   void comparable(bool may_differ);
-  /// Whether only --help-all lists the flags declared from here on.
-  void rare(bool only_in_help_all);
 
   /// Declares `--name`, or a positional argument if the name has no dashes. The variable must outlive the Cli.
-  template <FlagValue T>
-  Option option(const std::string& name, T& value, const std::string& description);
+  template <class T>
+  Option option(const std::string& name, T& value, const std::string& description) {
+    return option(name, FlagVariable(&value), description);
+  }
 
   /// Declares a flag that chooses one of an enumeration's values by name.
   template <class E>
@@ -143,7 +140,8 @@ class Cli {
 
  private:
   Entry& declare(const std::string& name, const std::string& description);
-  Entry& declare_choice(const std::string& name, std::vector<std::string> names, std::function<std::size_t()> chosen,
+  Option option(const std::string& name, const FlagVariable& variable, const std::string& description);
+  Option declare_choice(const std::string& name, std::vector<std::string> names, std::function<std::size_t()> chosen,
                         std::function<void(std::size_t)> choose, const std::string& description);
   template <class Options>
   void add_one(Options& options) {
@@ -171,7 +169,7 @@ Cli::Option Cli::choice(const std::string& name, E& value, const std::vector<std
     return i;
   };
   auto choose = [&value, names](std::size_t i) { value = names[i].second; };
-  return Option(declare_choice(name, std::move(texts), chosen, choose, description));
+  return declare_choice(name, std::move(texts), chosen, choose, description);
 }
 
 /// The absolute path, for saved_as(); an empty path stays empty.

@@ -1,4 +1,4 @@
-/// A flag's value as text and as JSON. The errors describe the value only: the caller puts the flag, or the
+/// A flag's value from text, and as JSON. The errors describe the value only: the caller puts the flag, or the
 /// file and the key, before them.
 #pragma once
 #include <cmath>
@@ -23,14 +23,12 @@ struct ElementOf {
   static constexpr bool is_list = false, is_optional = false;
 };
 template <class T>
-struct ElementOf<std::vector<T>> {
-  using type = T;
-  static constexpr bool is_list = true, is_optional = false;
+struct ElementOf<std::vector<T>> : ElementOf<T> {
+  static constexpr bool is_list = true;
 };
 template <class T>
-struct ElementOf<std::optional<T>> {
-  using type = T;
-  static constexpr bool is_list = false, is_optional = true;
+struct ElementOf<std::optional<T>> : ElementOf<T> {
+  static constexpr bool is_optional = true;
 };
 
 template <class T>
@@ -94,21 +92,6 @@ T from_text(const std::string& text) {
   }
   if (!value) fail("{} is not {}", in_quotes(text), expectation<T>());
   return *value;
-}
-
-template <class T>
-T from_json(const Json& json) {
-  if constexpr (is_text<T>) {
-    if (json.is_string()) return json.get<std::string>();
-  } else if constexpr (std::is_same_v<T, bool>) {
-    if (json.is_boolean()) return json.get<bool>();
-  } else if constexpr (std::is_floating_point_v<T>) {
-    if (json.is_number()) return json.get<T>();
-    if (json == "inf" || json == "-inf") return from_text<T>(json.get<std::string>());  // JSON has no infinity
-  } else {
-    if (json.is_number()) return from_text<T>(text_of(json));
-  }
-  fail("expected {}, found {}", expectation<T>(), without_middle(text_of(json), 80));
 }
 
 template <class T>
