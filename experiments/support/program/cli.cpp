@@ -79,7 +79,9 @@ struct Cli::Entry {
       const std::string text = element.is_string() ? element.get<std::string>() : text_of(element);
       const bool is_number = element.is_number() || text == "inf" || text == "-inf";
       const std::string_view expected = expectation;
-      require(expected == "a text" ? element.is_string() : is_switch ? element.is_boolean() : is_number,
+      require(expected == "a text" ? element.is_string()
+              : is_switch          ? element.is_boolean()
+                                   : is_number,
               "expected {}, found {}", expected, without_middle(text_of(element), 80));
       texts.push_back(text);
     }
@@ -139,9 +141,8 @@ Cli::Option& Cli::Option::at_least(double low) { return range(low, std::numeric_
 
 Cli::Option& Cli::Option::positive() {
   entry_->allowed = "above 0";
-  entry_->checks.push_back([](const Json& value) {
-    require(number_of(value) > 0, "{} must be above 0", number_of(value));
-  });
+  entry_->checks.push_back(
+      [](const Json& value) { require(number_of(value) > 0, "{} must be above 0", number_of(value)); });
   return *this;
 }
 
@@ -179,41 +180,21 @@ Cli::Option& Cli::Option::configures(std::function<Json(const std::string&)> val
 
 // --- the command line -----------------------------------------------------------------------------------------------
 
-struct Cli::Implementation {
-  std::string program, about, group = "Flags";
-  bool comparable = false;
-  std::vector<std::string> arguments, row;
-  std::vector<std::unique_ptr<Entry>> entries;
-  std::filesystem::path config;
+Cli::Entry* Cli::find(const std::string& name) const {
+  for (const auto& entry : entries_)
+    if (entry->name == name || (!name.empty() && entry->other_name == name)) return entry.get();
+  return nullptr;
+}
 
-  Entry* find(const std::string& name) const {
-    for (const auto& entry : entries) {
-      if (entry->name == name || (!name.empty() && entry->other_name == name)) return entry.get();
-    }
-    return nullptr;
-  }
+void Cli::give(Entry* entry, std::string text) {
+  auto at = std::find_if(given_.begin(), given_.end(), [&](const auto& g) { return g.first == entry; });
+  if (at == given_.end()) at = given_.insert(given_.end(), {entry, {}});
+  if (!entry->is_list) at->second.clear();  // the last value counts
+  at->second.push_back(std::move(text));
+}
 
-  /// The texts that the command line gives to each option, in order.
-  using Given = std::vector<std::pair<Entry*, std::vector<std::string>>>;
-  Given given;
-
-  void give(Entry* entry, std::string text) {
-    auto at = std::find_if(given.begin(), given.end(), [&](const auto& g) { return g.first == entry; });
-    if (at == given.end()) at = given.insert(given.end(), {entry, {}});
-    if (!entry->is_list) at->second.clear();  // the last value counts
-    at->second.push_back(std::move(text));
-  }
-
-  Given read_arguments(const std::vector<std::string>& all);
-  std::size_t read_flag(const std::vector<std::string>& all, std::size_t at);
-  void read_positional(const std::string& text);
-  void assign(const Given& texts);
-  std::string help(bool all) const;
-  std::string help_of(const std::string& group, std::size_t indent, bool all) const;
-};
-
-Cli::Implementation::Given Cli::Implementation::read_arguments(const std::vector<std::string>& all) {
-  given.clear();
+Cli::Given Cli::read_arguments(const std::vector<std::string>& all) {
+  given_.clear();
   bool only_positionals = false;
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (!only_positionals && all[i] == "--") {
@@ -224,11 +205,11 @@ Cli::Implementation::Given Cli::Implementation::read_arguments(const std::vector
       read_positional(all[i]);
     }
   }
-  return std::exchange(given, {});
+  return std::exchange(given_, {});
 }
 
 /// Reads the flag at `at`, and its value if that is the next argument. Returns the index of the last argument read.
-std::size_t Cli::Implementation::read_flag(const std::vector<std::string>& all, std::size_t at) {
+std::size_t Cli::read_flag(const std::vector<std::string>& all, std::size_t at) {
   const std::string& argument = all[at];
   std::size_t equals = argument.find('=');
   bool has_value = equals != std::string::npos;
@@ -243,7 +224,7 @@ std::size_t Cli::Implementation::read_flag(const std::vector<std::string>& all, 
   if (negated) entry = find(name.substr(3));
   if (!entry || entry->is_positional || !flag.starts_with("--")) {
     std::vector<std::string> flags{"--help", "--help-all"};
-    for (const auto& e : entries) {
+    for (const auto& e : entries_) {
       if (!e->is_positional) flags.push_back("--" + e->name);
       if (!e->other_name.empty()) flags.push_back("--" + e->other_name);
     }
@@ -267,9 +248,9 @@ std::size_t Cli::Implementation::read_flag(const std::vector<std::string>& all, 
   return at + 1;
 }
 
-void Cli::Implementation::read_positional(const std::string& text) {
-  for (const auto& entry : entries) {
-    bool taken = std::any_of(given.begin(), given.end(), [&](const auto& g) { return g.first == entry.get(); });
+void Cli::read_positional(const std::string& text) {
+  for (const auto& entry : entries_) {
+    bool taken = std::any_of(given_.begin(), given_.end(), [&](const auto& g) { return g.first == entry.get(); });
     if (entry->is_positional && (entry->is_list || !taken)) return give(entry.get(), text);
   }
   std::string name = text.substr(0, text.find('='));
@@ -278,9 +259,9 @@ void Cli::Implementation::read_positional(const std::string& text) {
 }
 
 /// The lines of the flags of one group.
-std::string Cli::Implementation::help_of(const std::string& group, std::size_t indent, bool all) const {
+std::string Cli::help_of(const std::string& group, std::size_t indent, bool all) const {
   std::string text;
-  for (const auto& entry : entries) {
+  for (const auto& entry : entries_) {
     if (entry->group != group || (entry->rare && !all)) continue;
     std::string left = "  " + entry->help_left();
     bool fits = display_width(left) + 2 <= indent;
@@ -295,12 +276,12 @@ std::string Cli::Implementation::help_of(const std::string& group, std::size_t i
   return text;
 }
 
-std::string Cli::Implementation::help(bool all) const {
-  std::string text = about.empty() ? "" : wrapped(program + ": " + about, 0, 0) + "\n\n";
-  text += fmt::format("usage: {} [flags]", program);
+std::string Cli::help(bool all) const {
+  std::string text = about_.empty() ? "" : wrapped(program_ + ": " + about_, 0, 0) + "\n\n";
+  text += fmt::format("usage: {} [flags]", program_);
   std::vector<std::string> groups;
   std::size_t left_width = 0, hidden = 0;
-  for (const auto& entry : entries) {
+  for (const auto& entry : entries_) {
     if (entry->is_positional) {
       std::string name = entry->name + (entry->is_list ? "..." : "");
       text += entry->required ? " " + name : " [" + name + "]";
@@ -323,36 +304,27 @@ std::string Cli::Implementation::help(bool all) const {
   return text;
 }
 
-Cli::Cli(std::string program, int argc, const char* const* argv) : self_(std::make_unique<Implementation>()) {
-  self_->program = std::move(program);
-  for (int i = 1; i < argc; ++i) self_->arguments.emplace_back(argv[i]);
-}
+Cli::Cli(std::string program, int argc, const char* const* argv)
+    : program_(std::move(program)), arguments_(argv + std::min(argc, 1), argv + argc) {}
 
-Cli::Cli(const Cli& whole, std::vector<std::string> row) : self_(std::make_unique<Implementation>()) {
-  self_->program = whole.self_->program;
-  self_->arguments = whole.self_->arguments;
-  self_->row = std::move(row);
-}
+Cli::Cli(const Cli& whole, std::vector<std::string> row)
+    : program_(whole.program_), arguments_(whole.arguments_), row_(std::move(row)) {}
 
 Cli::~Cli() = default;
-
-void Cli::describe(const std::string& text) { self_->about = text; }
-void Cli::group(std::string title) { self_->group = std::move(title); }
-void Cli::comparable(bool may_differ) { self_->comparable = may_differ; }
 
 Cli::Entry& Cli::declare(const std::string& name, const std::string& description) {
   auto entry = std::make_unique<Entry>();
   entry->is_positional = !name.starts_with("--");
   entry->name = entry->is_positional ? name : name.substr(2);
   entry->description = description;
-  entry->group = entry->is_positional ? "Arguments" : self_->group;
-  entry->comparable = self_->comparable;
-  bool is_new = self_->find(entry->name) == nullptr;
+  entry->group = entry->is_positional ? "Arguments" : group_;
+  entry->comparable = comparable_;
+  bool is_new = find(entry->name) == nullptr;
   if (!is_new || entry->name == "help" || entry->name == "help-all" || entry->name == "program") {
     throw std::logic_error("the option '" + name + "' is declared twice");
   }
-  self_->entries.push_back(std::move(entry));
-  return *self_->entries.back();
+  entries_.push_back(std::move(entry));
+  return *entries_.back();
 }
 
 Cli::Option Cli::option(const std::string& name, const FlagVariable& variable, const std::string& description) {
@@ -369,7 +341,8 @@ Cli::Option Cli::option(const std::string& name, const FlagVariable& variable, c
       if constexpr (Kind::is_list) {
         value->clear();
         for (const std::string& text : texts)
-          for (std::string_view part : is_text<Element> ? std::vector<std::string_view>{text} : split_columns(text, ','))
+          for (std::string_view part :
+               is_text<Element> ? std::vector<std::string_view>{text} : split_columns(text, ','))
             value->push_back(from_text<Element>(std::string(part)));
       } else if (!texts.empty()) {
         *value = from_text<Element>(texts.back());
@@ -419,18 +392,18 @@ void with_flag(const std::string& flag, const std::function<void()>& action) {
   }
 }
 
-void Cli::Implementation::assign(const Given& all) {
+void Cli::assign(const Given& all) {
   for (const auto& [entry, texts] : all)
     entry->assign(entry->flag(), [&entry = entry, &texts = texts] { entry->set_texts(texts); });
 }
 
 void Cli::parse() {
   group("General");
-  option("--config", self_->config, "read options from this JSON file first (a run's config.json, for example)")
+  option("--config", config_, "read options from this JSON file first (a run's config.json, for example)")
       .unsaved()
       .rare()
       .configures();
-  const Implementation::Given line = self_->read_arguments(self_->arguments), row = self_->read_arguments(self_->row);
+  const Given line = read_arguments(arguments_), row = read_arguments(row_);
   Entry* source = nullptr;
   for (const auto& [entry, texts] : line) {
     if (!entry->configures) continue;
@@ -442,9 +415,9 @@ void Cli::parse() {
   for (const auto& [entry, texts] : row)
     require(entry->comparable && !entry->configures, "{}: cannot differ between the rows of a comparison",
             entry->flag());
-  self_->assign(line);
-  self_->assign(row);
-  for (const auto& entry : self_->entries) {
+  assign(line);
+  assign(row);
+  for (const auto& entry : entries_) {
     require(entry->given || !entry->required, "{} is required: {}", entry->flag(), entry->description);
   }
 }
@@ -474,33 +447,29 @@ void Cli::configure_from(Entry& entry, const std::string& name) {
   configure(values, path.string());
 }
 
-const std::string& Cli::program() const { return self_->program; }
-
-const std::vector<std::string>& Cli::arguments() const { return self_->arguments; }
-
 std::string Cli::command() const {
-  std::string text = self_->program;
-  for (const std::string& argument : self_->arguments) text += " " + quoted_for_shell(argument);
+  std::string text = program_;
+  for (const std::string& argument : arguments_) text += " " + quoted_for_shell(argument);
   return text;
 }
 
-bool Cli::declares(const std::string& name) const { return self_->find(name) != nullptr; }
+bool Cli::declares(const std::string& name) const { return find(name) != nullptr; }
 
 bool Cli::given(const std::string& name) const {
-  Entry* entry = self_->find(without_dashes(name));
+  Entry* entry = find(without_dashes(name));
   return entry && entry->given;
 }
 
 const std::string& Cli::origin_of(const std::string& name) const {
   static const std::string none;
-  Entry* entry = self_->find(without_dashes(name));
+  Entry* entry = find(without_dashes(name));
   return entry ? entry->origin : none;
 }
 
 Json Cli::configuration() const {
   Json values;
-  values["program"] = self_->program;
-  for (const auto& entry : self_->entries) {
+  values["program"] = program_;
+  for (const auto& entry : entries_) {
     if (!entry->saved) continue;
     Json value = entry->get();
     values[entry->name] = entry->lasting ? Json(entry->lasting(value.get<std::string>())) : value;
@@ -511,7 +480,8 @@ Json Cli::configuration() const {
 namespace {
 
 /// Options that runs of earlier versions have in their config.json, with the values that change nothing.
-const std::map<std::string, std::string> retired_options{{"codes", ""}, {"target-codes", ""}, {"format", "auto"}};
+const std::map<std::string, std::string> retired_options{
+    {"codes", ""}, {"target-codes", ""}, {"format", "auto"}, {"also-test", ""}};
 
 }  // namespace
 
@@ -519,11 +489,10 @@ void Cli::configure(const Json& values, const std::string& origin) {
   require(values.is_object(), "{}: expected an object with the options' values, found {}", origin, values.type_name());
   for (const auto& [key, value] : values.items()) {
     if (key == "program") {
-      require(value == self_->program, "{}: is a configuration of {}, not of '{}'", origin, text_of(value),
-              self_->program);
+      require(value == program_, "{}: is a configuration of {}, not of '{}'", origin, text_of(value), program_);
       continue;
     }
-    Entry* entry = self_->find(key);
+    Entry* entry = find(key);
     if (const auto retired = retired_options.find(key); !entry && retired != retired_options.end())
       if (value == retired->second) continue;
     require(entry && !entry->configures, "{}: there is no option '{}'{}", origin, key, did_you_mean(key, names()));
@@ -534,7 +503,7 @@ void Cli::configure(const Json& values, const std::string& origin) {
 
 std::vector<std::string> Cli::names() const {
   std::vector<std::string> result;
-  for (const auto& entry : self_->entries) {
+  for (const auto& entry : entries_) {
     if (!entry->configures) result.push_back(entry->name);
   }
   return result;

@@ -23,10 +23,10 @@ namespace fovea {
 struct HelpShown {};
 
 /// The types of variables that a flag can set.
-using FlagVariable = std::variant<bool*, int*, std::int64_t*, std::uint64_t*, float*, double*, std::string*,
-                                  std::filesystem::path*, std::optional<int>*, std::optional<double>*,
-                                  std::optional<std::string>*, std::vector<int>*, std::vector<double>*,
-                                  std::vector<std::string>*>;
+using FlagVariable =
+    std::variant<bool*, int*, std::int64_t*, std::uint64_t*, float*, double*, std::string*, std::filesystem::path*,
+                 std::optional<int>*, std::optional<double>*, std::optional<std::string>*, std::vector<int>*,
+                 std::vector<double>*, std::vector<std::string>*>;
 
 /// The flags of a program. The same names are the keys of its configuration file (without the dashes), and a run's
 /// config.json is such a file. The value of a variable when it is declared is its default.
@@ -89,11 +89,11 @@ class Cli {
   Cli& operator=(const Cli&) = delete;
 
   /// Sets the text at the top of --help: the purpose of the program in a sentence or two.
-  void describe(const std::string& text);
+  void describe(const std::string& text) { about_ = text; }
   /// Begins a group of flags in --help, with this heading.
-  void group(std::string title);
+  void group(std::string title) { group_ = std::move(title); }
   /// Whether the flags declared from here on may differ between the rows of a comparison.
-  void comparable(bool may_differ);
+  void comparable(bool may_differ) { comparable_ = may_differ; }
 
   /// Declares `--name`, or a positional argument if the name has no dashes. The variable must outlive the Cli.
   template <class T>
@@ -126,8 +126,10 @@ class Cli {
   /// nothing did.
   const std::string& origin_of(const std::string& name) const;
 
-  const std::string& program() const;
-  const std::vector<std::string>& arguments() const;  ///< the command line without the program's name
+  const std::string& program() const { return program_; }
+  const std::vector<std::string>& arguments() const {
+    return arguments_;
+  }  ///< the command line without the program's name
   /// The command line as it was given, quoted for a shell.
   std::string command() const;
 
@@ -154,8 +156,23 @@ class Cli {
   void configure_from(Entry& entry, const std::string& name);
   std::vector<std::string> names() const;
 
-  struct Implementation;
-  std::unique_ptr<Implementation> self_;
+  /// The texts that the command line gives to each option, in order.
+  using Given = std::vector<std::pair<Entry*, std::vector<std::string>>>;
+  Entry* find(const std::string& name) const;
+  void give(Entry* entry, std::string text);
+  Given read_arguments(const std::vector<std::string>& all);
+  std::size_t read_flag(const std::vector<std::string>& all, std::size_t at);
+  void read_positional(const std::string& text);
+  void assign(const Given& texts);
+  std::string help(bool all) const;
+  std::string help_of(const std::string& group, std::size_t indent, bool all) const;
+
+  std::string program_, about_, group_ = "Flags";
+  bool comparable_ = false;
+  std::vector<std::string> arguments_, row_;
+  std::vector<std::unique_ptr<Entry>> entries_;
+  std::filesystem::path config_;
+  Given given_;
 };
 
 template <class E>
