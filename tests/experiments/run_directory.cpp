@@ -55,7 +55,7 @@ BOOST_AUTO_TEST_CASE(a_directory_with_something_in_it_is_refused) {
   for (const char* name : {"config.json", "checkpoint.safetensors", "log.jsonl"}) std::ofstream(path / name) << "{}";
   BOOST_TEST(
       message_of([&] { RunDirectory::create("agreement", path); }) ==
-      fmt::format("--out {0}: the directory is not empty (checkpoint.safetensors, config.json and 1 more); name a "
+      fmt::format("--out {0}: the directory is not empty (checkpoint.safetensors, config.json, log.jsonl); name a "
                   "new one, or continue that run: --resume {0}",
                   path.string()));
   std::ofstream(folder / "file") << "x";
@@ -107,7 +107,6 @@ BOOST_AUTO_TEST_CASE(processes_that_share_a_directory_exclude_those_that_do_not)
     BOOST_TEST(one.is_last());
   }
   BOOST_TEST(message_of(alone) == "no error");
-  BOOST_TEST(fs::is_empty(path));  // the locks are gone
   auto run = RunDirectory::resume(path);
   BOOST_TEST(contains(message_of([&] { RunDirectory::resume(path, Access::shared); }), "another process"));
 }

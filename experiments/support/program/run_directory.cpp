@@ -4,7 +4,6 @@
 #include <cctype>
 #include <cerrno>
 #include <chrono>
-#include <csignal>
 #include <cstdlib>
 #include <ctime>
 #include <system_error>
@@ -45,15 +44,10 @@ std::vector<fs::path> files_in(const fs::path& directory) {
   return files;
 }
 
-/// "config.json, data.json and 3 more"
 std::string listing(const fs::path& directory) {
-  const std::vector<fs::path> files = files_in(directory);
-  constexpr std::size_t shown = 2;
-  std::string result;
-  for (std::size_t i = 0; i < std::min(shown, files.size()); ++i)
-    result += (i ? ", " : "") + files[i].filename().string();
-  if (files.size() > shown) result += fmt::format(" and {} more", files.size() - shown);
-  return result;
+  std::vector<std::string> names;
+  for (const fs::path& file : files_in(directory)) names.push_back(file.filename().string());
+  return first_few(names);
 }
 
 fs::path first_free(const std::string& program) {
@@ -87,27 +81,8 @@ RunDirectory RunDirectory::open(const std::string& program, const Options& optio
   return run;
 }
 
-namespace {
-
-/// A temporary directory is called fovea-process-PID-XXXXXX.
-constexpr std::string_view temporary_name = "fovea-process-";
-
-/// Removes the temporary directories of processes that were killed.
-void remove_left_directories() {
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(fs::temp_directory_path(), ignored)) {
-    const std::string name = entry.path().filename().string();
-    if (!name.starts_with(temporary_name)) continue;
-    const auto process = static_cast<pid_t>(std::atol(name.c_str() + temporary_name.size()));
-    if (process > 0 && ::kill(process, 0) != 0 && errno == ESRCH) fs::remove_all(entry.path(), ignored);
-  }
-}
-
-}  // namespace
-
 RunDirectory RunDirectory::of_another_process(const Json& configuration) {
-  remove_left_directories();
-  std::string path = (fs::temp_directory_path() / fmt::format("{}{}-XXXXXX", temporary_name, ::getpid())).string();
+  std::string path = (fs::temp_directory_path() / "fovea-process-XXXXXX").string();
   require(::mkdtemp(path.data()), "{}: the directory cannot be created: {}", path,
           std::generic_category().message(errno));
   RunDirectory run(path, Access::alone, true);
@@ -166,6 +141,8 @@ bool RunDirectory::is_last() { return access_ == Access::alone || lock_.become_e
 void RunDirectory::discard() {
   const bool last = is_last();
   for (const fs::path& entry : files_in(path_)) fs::remove_all(entry);
+  for (const char* name : {lock_file, turn_file})
+    if (last) fs::remove(file(name));
   if (made_ && last) fs::remove_all(path_);
 }
 

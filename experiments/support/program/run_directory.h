@@ -26,7 +26,7 @@ enum class Access { alone, shared };
 ///   checkpoint.safetensors   where --resume continues
 ///   best.safetensors         the best model on the development set
 ///   report.html              tables and pictures
-///   .lock, .turn             locks; present while processes work here
+///   .lock, .turn             files for the locks of the processes that work here
 ///
 /// record/record.h lists the other files.
 ///
