@@ -22,8 +22,8 @@ std::string ninja_file(const std::vector<NinjaStep>& steps, const std::filesyste
 bool run_ninja(const std::filesystem::path& file, int jobs);
 
 /// The command that runs a program of this project with these words, on a number of threads. What it prints is written
-/// into the file `output`. Its threads wait for one another with few spins: libgomp's usual 15 ms slow other programs on
-/// the same cores down (two trainings on two cores: 3.3 steps a second each, with few spins 5.6).
+/// into the file `output`. Its threads wait for one another with few spins: libgomp's usual 15 ms slow other programs
+/// on the same cores down (two trainings on two cores: 3.3 steps a second each, with few spins 5.6).
 std::string program_command(std::vector<std::string> words, const std::filesystem::path& output, int threads);
 
 /// The environment variable with which a program ends if the process that has started it is killed.

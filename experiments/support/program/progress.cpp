@@ -78,8 +78,8 @@ void Progress::show(double now, bool is_last) {
 }
 
 std::string Progress::line(double now, bool is_last) const {
-  std::string text = fmt::format("{}: {}{} {}", title_, done_, total_ > 0 ? fmt::format("/{}", total_) : "",
-                                 options_.unit);
+  std::string text =
+      fmt::format("{}: {}{} {}", title_, done_, total_ > 0 ? fmt::format("/{}", total_) : "", options_.unit);
   if (is_last) text += " in " + duration_text(now - began_);
   if (total_ > 0 && !is_last) text += fmt::format(" ({}%)", 100 * done_ / total_);
   const Sample since = is_last ? Sample{began_, options_.start} : recent_.front();

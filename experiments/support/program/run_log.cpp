@@ -9,7 +9,7 @@ namespace {
 
 /// Calls body(line, the bytes up to its end) for every whole line.
 template <class Body>
-void for_lines(const std::filesystem::path& path, const Body& body) {
+void for_log_lines(const std::filesystem::path& path, const Body& body) {
   const std::string text = contents_of_file(path);
   std::int64_t number = 0;
   for (std::size_t begin = 0, end; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1) {
@@ -25,7 +25,7 @@ RunLog::RunLog(const std::filesystem::path& path, std::int64_t last) {
   std::size_t kept = 0;
   std::string points = tensorboard_start();
   if (std::filesystem::exists(path))
-    for_lines(path, [&](const Json& line, std::size_t end) {
+    for_log_lines(path, [&](const Json& line, std::size_t end) {
       if (line.at("update").get<std::int64_t>() > last) return;
       kept = end;
       points += tensorboard_points(line);
@@ -42,7 +42,7 @@ void RunLog::write(const Json& line) {
 
 std::vector<Json> read_log(const std::filesystem::path& path) {
   std::vector<Json> lines;
-  for_lines(path, [&](Json line, std::size_t) { lines.push_back(std::move(line)); });
+  for_log_lines(path, [&](Json line, std::size_t) { lines.push_back(std::move(line)); });
   return lines;
 }
 

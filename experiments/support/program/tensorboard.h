@@ -22,8 +22,8 @@ inline constexpr const char* tensorboard_file = "events.out.tfevents.fovea";
 /// The record that such a file begins with.
 std::string tensorboard_start();
 
-/// The numbers of a line of a run's log as points at its "update", with the current time: "loss" is a point of the curve
-/// "training/loss", "BLEU" in "dev" one of "development/BLEU". Values are stored as f32.
+/// The numbers of a line of a run's log as points at its "update", with the current time: "loss" is a point of the
+/// curve "training/loss", "BLEU" in "dev" one of "development/BLEU". Values are stored as f32.
 std::string tensorboard_points(const Json& line);
 
 }  // namespace fovea
