@@ -21,6 +21,7 @@ struct Options {
 
   void add_to(Cli& cli) {
     data.generate = generate_tags;
+    data.corpus.has_words = true;
     data.text.joint = false;  // words and tags have vocabularies of their own
     data.add_to(cli, "files of words and tags, a sentence a line, or generated[:words=25,swap=0.3,...]");
     cli.comparable(true);

@@ -27,20 +27,13 @@ struct Files : Folder {
 
 using Pairs = std::vector<std::pair<std::string, std::string>>;
 
-ParallelCorpus corpus_of(const std::string& data, const std::string& columns = "", const std::string& source = "",
-                         const std::string& target = "") {
+/// All pairs of words and tags of a file, in whatever part they are.
+Pairs pairs_of(const std::string& data, const std::string& columns = "") {
   ParallelCorpusOptions options;
   options.data = data;
   options.columns = columns;
-  options.source = source;
-  options.target = target;
-  options.needs_source = true;
-  return ParallelCorpus(options);
-}
-
-/// All pairs of a file, in whatever part they are.
-Pairs pairs_of(const std::string& data, const std::string& columns = "") {
-  const ParallelCorpus corpus = corpus_of(data, columns);
+  options.needs_source = options.has_words = true;
+  const ParallelCorpus corpus(options);
   Pairs pairs;
   for (const Part part : {Part::train, Part::dev, Part::test})
     corpus.visit(part, [&](const TextPair& pair) { pairs.emplace_back(pair.source, pair.target); });
@@ -150,8 +143,6 @@ BOOST_AUTO_TEST_CASE(other_conll_files_have_the_columns_that_they_have) {
   BOOST_TEST(contains(message_of([&] { pairs_of(four); }), "4 columns (It, PRP, B-NP, O), expected 2"));
   const std::string broken = write("b.conll", "It PRON\nruns\n\nHe PRON\n");
   BOOST_TEST(contains(message_of([&] { pairs_of(broken); }), "b.conll:2: 1 column, the words before have 2"));
-  // a table of words is none of sentences
-  BOOST_TEST((pairs_of(write("t.tsv", "ja\tyes\nnein\tno\n"), "1,2") == Pairs{{"ja", "yes"}, {"nein", "no"}}));
 }
 
 BOOST_AUTO_TEST_CASE(tagging_reads_the_three_files_of_a_treebank) {
@@ -162,20 +153,6 @@ BOOST_AUTO_TEST_CASE(tagging_reads_the_three_files_of_a_treebank) {
   const Ended done = ended("tagging", tiny_classifier(write.path / "out", {"--data", write.path, "--min-count", "1"}));
   BOOST_TEST(done.status == 0, done.err);
   BOOST_TEST(contains(done.out, "12 pairs to train on, 12 to select models, 12 in test"), done.out);
-}
-
-BOOST_AUTO_TEST_CASE(the_language_may_stand_first_in_names) {
-  const Files write;
-  const std::string source = "a b\nc d\n", target = "A B\nC D\n";
-  for (const char* part : {"train", "val"}) {
-    write(fmt::format("src-{}.txt", part), source);
-    write(fmt::format("tgt-{}.txt", part), target);
-  }
-  const ParallelCorpus corpus = corpus_of(write.path, "", "src", "tgt");
-  BOOST_TEST(contains(corpus.description(),
-                      "train src-train.txt and tgt-train.txt; dev src-val.txt and tgt-val.txt; test 10 % of train"));
-  write("train.src", source), write("train.tgt", target);  // the usual names have precedence
-  BOOST_TEST(contains(corpus_of(write.path, "", "src", "tgt").description(), "train train.src and train.tgt"));
 }
 
 BOOST_AUTO_TEST_CASE(a_table_may_have_several_references) {

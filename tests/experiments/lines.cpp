@@ -173,14 +173,6 @@ BOOST_AUTO_TEST_CASE(texts_without_spaces_are_known_as_such) {
   BOOST_TEST(!has_few_spaces(Texts{"我们 今天 去 北京", "We go to Beijing"}));
   BOOST_TEST(!has_few_spaces(Texts{"Donaudampfschifffahrtsgesellschaft ist ein Wort"}));
   BOOST_TEST(!has_few_spaces(Texts{"", " "}));
-  const auto shown = [](std::string_view text) {
-    const TextLength length = length_of(text);
-    return std::to_string(length.count) + " " + length.unit;
-  };
-  BOOST_TEST(shown("我们今天用 GPU 训练这个模型") == "14 characters");
-  BOOST_TEST(shown("我们 今天 去 北京") == "4 words");
-  BOOST_TEST(shown("Donaudampfschifffahrt") == "1 words");
-  BOOST_TEST(shown(" ") == "0 words");
 }
 
 BOOST_AUTO_TEST_SUITE_END()
@@ -257,7 +249,6 @@ BOOST_AUTO_TEST_CASE(numbers_are_whole_texts) {
   for (const char* wrong : {"", " 1", "1 ", "1x", "x", "99999999999999999999"}) BOOST_TEST(!number<int>(wrong), wrong);
   BOOST_TEST((leading_number<int>("12_8.txt") == 12));
   BOOST_TEST(!leading_number<int>("x1"));
-  BOOST_TEST((hexadecimal<unsigned>("00ff") == 255u));
   BOOST_TEST(is_whole_number("-99999999999999999999"));
   for (const char* wrong : {"", "-", "1.5", "1e5", "12a"}) BOOST_TEST(!is_whole_number(wrong), wrong);
 }

@@ -7,12 +7,11 @@ namespace fovea {
 
 struct AgreementOptions : ExampleLimits {
   std::string data =
-      "generated";           ///< a file, a directory, or generated[:options] (experiments/support/data/generated.h)
-  bool hard_subset = false;  ///< test only sentences whose nouns between subject and verb are all attractors, see load
+      "generated";              ///< a file, a directory, or generated[:options] (experiments/support/data/generated.h)
   std::int64_t split_seed = 1;  ///< shuffles Linzen's single file before it is split
 };
 
-/// Declares --data, --hard-subset, --split-seed, --train-examples, --test-examples, --also-test.
+/// Declares --data, --hard-subset, --split-seed, --train-examples, --test-examples.
 void add_options(Cli& cli, AgreementOptions& options);
 
 /// Reads tab-separated files whose header names the columns, in two layouts, found out from the header:

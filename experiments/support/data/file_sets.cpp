@@ -25,21 +25,13 @@ std::string without_endings(std::string file) {
   return file;
 }
 
-/// `train.lc.en.txt.gz`, `en`: `train.lc`; nothing if the file is of another language. With `is_loose` the language may
-/// also stand first, or behind '-' or '_': "train" for OpenNMT's `src-train.txt`; the set then must be called a part.
-std::optional<std::string> set_of(const std::string& file, const std::string& language, bool is_loose) {
+/// `train.lc.en.txt.gz`, `en`: `train.lc`; nothing if the file is of another language.
+std::optional<std::string> set_of(const std::string& file, const std::string& language) {
   std::string set = without_endings(file);
   if (language.empty()) return set;
-  for (const char sign : is_loose ? std::string_view("-_.") : std::string_view(".")) {
-    if (is_loose && set.starts_with(language + sign))
-      set.erase(0, language.size() + 1);
-    else if (set.ends_with(sign + language) && set.size() > language.size() + 1)
-      set.erase(set.size() - language.size() - 1);
-    else
-      continue;
-    return is_loose && !part_named(set) ? std::nullopt : std::optional(set);
-  }
-  return {};
+  if (!set.ends_with("." + language) || set.size() <= language.size() + 1) return {};
+  set.erase(set.size() - language.size() - 1);
+  return set;
 }
 
 /// The set that is asked for: `test_2016` may also be the beginning of one name, `test_2016.lc`.
@@ -88,27 +80,18 @@ std::optional<PartName> part_named(const std::string& name) {
 
 std::string set_name(const fs::path& file) { return without_endings(file.filename().string()); }
 
-namespace {
-
-FileSets named_sets(const fs::path& directory, const std::string& language, bool is_loose) {
+FileSets sets_of(const fs::path& directory, const std::string& language) {
   FileSets sets;
   for (const auto& entry : fs::directory_iterator(directory)) {
     const std::string file = entry.path().filename().string();
     if (!entry.is_regular_file() || file.starts_with('.') || file.ends_with('~')) continue;
-    const auto set = set_of(file, language, is_loose);
+    const auto set = set_of(file, language);
     if (!set) continue;
     const auto [other, is_new] = sets.emplace(*set, entry.path());
     require(is_new || (language.empty() && !part_named(*set)), "{}: both {} and {} are {}{}", directory.string(),
             other->second.filename().string(), file, *set, language.empty() ? "" : "." + language);
   }
   return sets;
-}
-
-}  // namespace
-
-FileSets sets_of(const fs::path& directory, const std::string& language) {
-  FileSets sets = named_sets(directory, language, false);
-  return sets.empty() && !language.empty() ? named_sets(directory, language, true) : sets;
 }
 
 FileSets sets_beside(const fs::path& file) {

@@ -89,12 +89,12 @@ bool PairReader::next(TextPair& pair) {
 bool PairReader::are_good(const std::vector<std::string>& texts) {
   for (std::size_t k = 0; k <= std::size_t{has_source_}; ++k) {
     const RecordReader& file = files_[std::min(k, files_.size() - 1 - has_alignment_)];
-    const TextLength length = length_of(texts[k]);
-    const bool is_long = rules_.max_words > 0 && length.count > rules_.max_words;
-    if (length.count > 0 && !is_long) continue;
+    const std::int64_t words = std::ssize(split_words(texts[k]));
+    const bool is_long = rules_.max_words > 0 && words > rules_.max_words;
+    if (words > 0 && !is_long) continue;
     const std::string place = fmt::format("{}:{}", file.name(), file.number());
     if (is_long)
-      skip("too long", fmt::format("{}: {} {}, --max-words is {}", place, length.count, length.unit, rules_.max_words));
+      skip("too long", fmt::format("{}: {} words, --max-words is {}", place, words, rules_.max_words));
     else  // blank lines of texts alone stand between paragraphs
       skip("blank", fmt::format("{}: a blank {}", place, file.description().empty() ? "line" : "text"), !has_source_);
     return false;
@@ -135,9 +135,7 @@ void add_options(Cli& cli, ParallelCorpusOptions& options) {
              "what to do with pairs that are blank, not UTF-8, too long or without a partner")
       .rare();
   cli.option("--max-words", options.lines.max_words,
-             "the most words of a text; pairs with longer texts are bad lines (Chinese and Japanese: characters); 0: "
-             "any number")
-      .unit("words")
+             "the most words of a text; pairs with longer texts are bad lines; 0: any number")
       .at_least(0)
       .rare();
 }
@@ -186,8 +184,7 @@ FileSets ParallelCorpus::targets_in(const fs::path& directory) const {
 RecordFormat ParallelCorpus::format_of(const fs::path& file) const {
   const RecordFormat format = record_format(file);
   const bool may_be_words = format == RecordFormat::lines || format == RecordFormat::tsv;
-  const bool is_named = !options_.source.empty() || !options_.target.empty();
-  if (may_be_words && options_.needs_source && !is_named && looks_like_conll(file)) return RecordFormat::conll;
+  if (may_be_words && options_.has_words && options_.source.empty()) return RecordFormat::conll;
   return format == RecordFormat::lines && !options_.columns.empty() ? RecordFormat::tsv : format;
 }
 

@@ -20,7 +20,7 @@ enum class BadLines { refuse, skip };
 
 struct LineRules {
   BadLines bad_lines = BadLines::refuse;
-  std::int64_t max_words = 0;  ///< on either side, as length_of counts them; 0: any number
+  std::int64_t max_words = 0;  ///< on either side; 0: any number
 };
 
 /// The files of one part, plain or gzip-compressed: line i of each belongs together. Or one file of records, in which
@@ -82,6 +82,7 @@ struct ParallelCorpusOptions {
   std::string train_set, dev_set, test_set;  ///< names without the language; empty: found by their names
   LineRules lines;
   bool needs_training_set = true;  ///< false: a directory of other parts alone will do
+  bool has_words = false;          ///< records are CoNLL's sentences, unless the ending says csv or JSON
 };
 
 /// Declares --source, --target, --columns, --header, --train-set, --dev-set, --test-set, --bad-lines and --max-words;

@@ -1,10 +1,7 @@
 #include "experiments/support/data/records.h"
 
 #include <algorithm>
-#include <cmath>
 #include <optional>
-#include <set>
-#include <unordered_map>
 
 #include <fmt/format.h>
 
@@ -32,14 +29,17 @@ std::string on_one_line(std::string text) {
   return result;
 }
 
-std::vector<std::string> keys_of(const Json& record) {
+// Keys in alphabetical order are found quickly, however many a hostile record has.
+using Record = nlohmann::json;
+
+std::vector<std::string> keys_of(const Record& record) {
   std::vector<std::string> keys;
   for (const auto& [key, value] : record.items()) keys.push_back(key);
   return keys;
 }
 
 /// The value of `translation.en`, or of a key that has the point in it.
-const Json* find_value(const Json& record, const std::string& path) {
+const Record* find_value(const Record& record, const std::string& path) {
   if (!record.is_object()) return nullptr;
   if (const auto found = record.find(path); found != record.end()) return &*found;
   const std::size_t point = path.find('.');
@@ -63,11 +63,6 @@ RecordFormat record_format(const fs::path& file) {
 
 namespace {
 
-/// The columns of a word in a CoNLL file. Between tabs they may have spaces.
-std::vector<std::string_view> conll_columns(std::string_view line) {
-  return line.find('\t') == std::string_view::npos ? split_words(line) : split_columns(line);
-}
-
 /// 1-2 is the range of words that are written as one, 1.1 a word that is not written.
 bool is_number_of_no_word(std::string_view text) {
   const std::size_t sign = text.find_first_of("-.");
@@ -76,27 +71,6 @@ bool is_number_of_no_word(std::string_view text) {
 }
 
 }  // namespace
-
-bool looks_like_conll(const fs::path& file) {
-  constexpr std::int64_t looked_at = 200;
-  std::size_t width = 0;
-  bool has_blank = false, has_end = false;
-  try {
-    LineReader reader(file);
-    for (std::string line; reader.number() < looked_at && reader.next(line);) {
-      has_blank = has_blank || (width > 0 && is_blank(line));
-      if (is_blank(line) || line.starts_with('#')) continue;
-      const auto columns = conll_columns(line);
-      const bool are_words = std::ranges::all_of(columns, [](auto column) { return split_words(column).size() == 1; });
-      if (columns.size() < 2 || !are_words || (width > 0 && columns.size() != width)) return false;
-      width = columns.size();
-      has_end = has_end || has_blank;
-    }
-  } catch (const Error&) {
-    return false;
-  }
-  return has_end;
-}
 
 bool RecordReader::next_line() {
   if (!reader_.next_of_any_kind(line_)) return false;
@@ -113,27 +87,19 @@ bool RecordReader::read_conll(std::vector<std::string>& fields) {
       if (number_ > 0) break;
       continue;
     }
-    const bool has_tab = line_.find('\t') != std::string::npos;
-    const auto columns = conll_columns(line_);
-    // a word may be '#', too
-    if (line_[0] == '#' && number_ == 0 && (has_tabs_ ? !has_tab : columns.size() != width_)) continue;
+    if (width_ == 0) has_tabs_ = line_.find('\t') != std::string::npos;
+    const auto columns = has_tabs_ ? split_columns(line_) : split_words(line_);  // between tabs they may have spaces
+    if (line_[0] == '#' && number_ == 0 && columns.size() != width_) continue;   // a word may be '#', too
     if (columns[0] == "-DOCSTART-") continue;
-    if (width_ == 0) {
-      constexpr std::size_t fewest_with_numbers = 8;
-      width_ = columns.size();
-      has_tabs_ = has_tab;
-      has_numbers_ = width_ >= fewest_with_numbers && (columns[0] == "1" || is_number_of_no_word(columns[0]));
-    }
-    if (has_numbers_ && is_number_of_no_word(columns[0])) continue;
+    if (width_ == 0) width_ = columns.size();
+    if (width_ == std::size(columns_of_conllu) && is_number_of_no_word(columns[0])) continue;
     if (number_ == 0) number_ = reader_.number();
     fields.resize(width_);
     if (columns.size() != width_ && fault.empty())
       fault = fmt::format("{}:{}: {}, the words before have {}", name(), reader_.number(),
                           counted(columns.size(), "column"), width_);
     for (std::size_t c = 0; c < std::min(width_, columns.size()); ++c) {
-      std::string value;  // a word with spaces stays one
-      for (const std::string_view part : split_words(columns[c]))
-        value += (value.empty() ? "" : "_") + std::string(part);
+      const std::string value = fmt::format("{}", fmt::join(split_words(columns[c]), "_"));  // one word, with spaces
       fields[c] += (fields[c].empty() ? "" : " ") + (value.empty() ? "_" : value);
     }
   }
@@ -141,93 +107,50 @@ bool RecordReader::read_conll(std::vector<std::string>& fields) {
   return number_ > 0;
 }
 
-void RecordReader::read_csv(std::vector<std::string>& fields) {
+/// Reads a row of fields that may stand between quotes.
+void RecordReader::read_quoted(std::vector<std::string>& fields) {
   constexpr std::size_t longest_field = std::size_t{64} << 20;
-  fields.emplace_back();
-  bool quoted = false, closed = false;
-  std::size_t loose = 0;  // quotes inside a field that is not quoted: allowed in pairs
-  const auto end_field = [&] {
-    if (loose % 2 != 0)
-      fail_here("column {}: a quote without a partner; a field with quotes stands in quotes, with its own doubled",
-                fields.size());
-    loose = 0;
-  };
-  for (;;) {
-    for (std::size_t i = 0; i < line_.size(); ++i) {
-      const char c = line_[i];
-      if (quoted && c == '"') {
-        const bool doubled = i + 1 < line_.size() && line_[i + 1] == '"';
-        if (doubled) fields.back() += line_[++i];
-        quoted = doubled;
-        closed = !doubled;
-      } else if (!quoted && c == ',') {
-        end_field();
-        fields.emplace_back();
-        closed = false;
-      } else if (!quoted && c == '"' && fields.back().empty() && !closed) {
-        quoted = true;
-      } else {
-        if (closed)
-          fail_here("column {}: '{}' behind the closing quote; quotes in a field are doubled", fields.size(), c);
-        loose += !quoted && c == '"';
-        fields.back() += c;
+  const char separator = format_ == RecordFormat::csv ? ',' : '\t';
+  for (std::size_t at = 0;;) {
+    std::string& field = fields.emplace_back();
+    const bool is_quoted = line_[at] == '"';
+    for (bool is_doubled = false; is_quoted && line_[at] == '"'; is_doubled = true) {
+      if (is_doubled) field += '"';
+      for (++at; line_.find('"', at) == std::string::npos; at = 0) {
+        field += line_.substr(at) + "\n";
+        if (field.size() > longest_field || !next_line())
+          fail_here("column {}: the opening quote has no closing one", fields.size());
       }
+      const std::size_t end = line_.find('"', at);
+      field.append(line_, at, end - at);
+      at = end + 1;
     }
-    if (!quoted) return end_field();
-    if (fields.back().size() > longest_field || !next_line())
-      fail_here("column {}: the opening quote has no closing one", fields.size());
-    fields.back() += '\n';
+    const std::size_t end = std::min(line_.find(separator, at), line_.size());
+    if (is_quoted && end > at)
+      fail_here("column {}: '{}' behind the closing quote; quotes in a field are doubled", fields.size(), line_[at]);
+    field.append(line_, at, end - at);
+    if (end == line_.size()) return;
+    at = end + 1;
   }
 }
 
 namespace {
 
-/// The columns of a line as Python's csv module writes them: a field with tabs or quotes stands in quotes, with its own
-/// doubled. A field that starts with a quote that is not closed before a tab is taken as it stands.
-std::vector<std::string> quoted_columns(std::string_view line) {
-  std::vector<std::string> columns;
-  const std::vector<std::string_view> parts = split_columns(line);
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    std::string field(parts[i]);
-    std::size_t last = i;
-    if (field.starts_with('"'))
-      while (std::ranges::count(field, '"') % 2 != 0 && ++last < parts.size()) field += '\t' + std::string(parts[last]);
-    const bool is_quoted = field.starts_with('"') && field.size() > 1 && field.ends_with('"') && last < parts.size();
-    columns.push_back(is_quoted ? field.substr(1, field.size() - 2) : std::string(parts[i]));
-    if (!is_quoted) continue;
-    for (std::size_t at = 0; (at = columns.back().find("\"\"", at)) != std::string::npos; ++at)
-      columns.back().erase(at, 1);
-    i = last;
-  }
-  return columns;
-}
-
 bool is_blank_row(const std::vector<std::string>& row) { return row.size() == 1 && is_blank(row[0]); }
 
-Json parse_record(const RecordReader& at, const std::string& line) {
-  constexpr std::size_t most_keys = 10'000;  // in whatever depth; the time of a look-up grows with their number
-  std::size_t count = 0;
-  std::set<std::string> keys;
-  const auto watch_keys = [&](int depth, Json::parse_event_t event, Json& value) {
-    if (event != Json::parse_event_t::key) return true;
-    if (++count > most_keys) at.fail_here("more than {} keys in a record", most_keys);
-    if (depth == 1 && !keys.insert(value.get<std::string>()).second)
-      at.fail_here("the key '{}' occurs twice", value.get<std::string>());
-    return true;
-  };
-  if (line.find_first_not_of(" \t") == line.find('['))
-    at.fail_here("a JSON array, expected an object on each line; jq -c '.[]' FILE writes an array's objects so");
+Record parse_record(const RecordReader& at, const std::string& line) {
+  at.require_here(line.find_first_not_of(" \t") != line.find('['),
+                  "a JSON array, expected an object on each line; jq -c '.[]' FILE writes an array's objects so");
+  Record record;
   try {
-    Json record = Json::parse(line, watch_keys);
-    if (!record.is_object()) at.fail_here("a JSON {}, expected an object like {{\"text\": ...}}", record.type_name());
-    return record;
-  } catch (const Json::parse_error& error) {
-    const std::string what = error.what();
-    const std::size_t reason = what.find(": ", what.find("parse error"));
-    at.fail_here("not JSON: byte {}{}", error.byte, reason == std::string::npos ? "" : what.substr(reason));
-  } catch (const Json::out_of_range&) {
-    at.fail_here("a number is too large; numbers that only name something can be written as strings");
+    record = Record::parse(line);
+  } catch (const Record::exception& error) {
+    const std::string what = error.what();  // "[json.exception.parse_error.101] parse error at line 1, column 3: ..."
+    const std::size_t column = what.find("column "), reason = what.find("] ") + 2;
+    at.fail_here("not JSON: {}", what.substr(column == std::string::npos ? reason : column));
   }
+  at.require_here(record.is_object(), "a JSON {}, expected an object like {{\"text\": ...}}", record.type_name());
+  return record;
 }
 
 }  // namespace
@@ -238,18 +161,18 @@ bool RecordReader::next_row(std::vector<std::string>& fields) {
   number_ = reader_.number() + 1;
   if (!next_line()) return --number_, false;
   fields.clear();
-  if (format_ == RecordFormat::csv) {
-    read_csv(fields);
-  } else if (format_ == RecordFormat::tsv && reads_quotes_) {
-    fields = quoted_columns(line_);
-  } else if (format_ == RecordFormat::tsv) {
+  if (format_ == RecordFormat::csv || reads_quotes_)
+    read_quoted(fields);
+  else if (format_ == RecordFormat::tsv)
     for (const std::string_view column : split_columns(line_)) fields.emplace_back(column);
-  } else {
+  else
     fields.push_back(line_);
-  }
   return true;
 }
 
+namespace {
+
+/// The first fields of a row, cut short, for messages: "id, review, rating".
 std::string shown(const std::vector<std::string>& fields) {
   constexpr std::size_t widest = 24;
   std::vector<std::string> short_fields;
@@ -257,26 +180,11 @@ std::string shown(const std::vector<std::string>& fields) {
   return first_few(short_fields);
 }
 
-namespace {
-
-/// "columns 1 and 3 are both called 'x'"; empty where all names are different.
-std::string repeated_name(const std::vector<std::string>& names) {
-  std::unordered_map<std::string_view, std::size_t> first;
-  for (std::size_t j = 0; j < names.size(); ++j) {
-    const auto [found, is_new] = first.emplace(names[j], j + 1);
-    if (!is_new) return fmt::format("columns {} and {} are both called '{}'", found->second, j + 1, names[j]);
-  }
-  return "";
-}
-
 }  // namespace
 
 std::vector<std::string> split_fields(std::string_view text) {
   std::vector<std::string> fields;
-  for (const std::string_view field : split_columns(text, ',')) {
-    const auto words = split_words(field);
-    fields.push_back(join_words(words));
-  }
+  for (const std::string_view field : split_columns(text, ',')) fields.push_back(trimmed(field));
   return fields;
 }
 
@@ -309,22 +217,18 @@ std::string RecordReader::what() const {
   return fmt::format("{}", fmt::join(whats, ","));
 }
 
-/// The names of the columns that are called as the roles demand, one each; of two columns, one such name suffices.
-/// Empty where the names do not say.
+/// The names of the columns that are called as the roles demand; of two columns, one such name suffices. Empty where
+/// the names do not say.
 std::vector<std::string> RecordReader::names_of_roles(const std::vector<std::string>& names) const {
   std::vector<std::string> found;
-  std::size_t unknown = 0;
   for (std::size_t k = 0; k < required(); ++k) {
-    const auto fits = [&](const std::string& name) { return roles_[k].has(name); };
-    const auto count = std::ranges::count_if(names, fits);
-    if (count > 1) return {};
-    if (count == 0) ++unknown;
-    found.push_back(count == 0 ? "" : *std::ranges::find_if(names, fits));
+    const auto of_role = std::ranges::find_if(names, [&](const std::string& name) { return roles_[k].has(name); });
+    found.push_back(of_role == names.end() ? "" : *of_role);
   }
-  if (unknown == 0) return found;
-  if (unknown > 1 || names.size() != 2 || required() != 2) return {};
-  std::ranges::replace(found, std::string(), names[names[0] == found[0] || names[0] == found[1]]);
-  return found;
+  const auto unknown = std::ranges::count(found, "");
+  if (unknown == 1 && names.size() == 2 && found.size() == 2)
+    std::ranges::replace(found, std::string(), names[std::ranges::count(found, names[0])]);
+  return unknown == 0 || !std::ranges::count(found, "") ? found : std::vector<std::string>();
 }
 
 void RecordReader::find_fields() {
@@ -334,7 +238,7 @@ void RecordReader::find_fields() {
   } while (is_blank_row(row));
   width_ = row.size();
   const bool is_json = format_ == RecordFormat::jsonl, is_conll = format_ == RecordFormat::conll;
-  const bool is_conllu = is_conll && has_numbers_ && width_ == std::size(columns_of_conllu);
+  const bool is_conllu = is_conll && width_ == std::size(columns_of_conllu);
   const std::vector<std::string> names =
       is_json     ? keys_of(parse_record(*this, row[0]))
       : is_conllu ? std::vector<std::string>(std::begin(columns_of_conllu), std::end(columns_of_conllu))
@@ -349,9 +253,9 @@ void RecordReader::find_fields() {
     for (std::size_t k = 1; k <= width_; ++k) chosen.push_back(std::to_string(k));
   }
   has_header_ = may_be_header && (fields_.header == Header::yes || !std::ranges::all_of(chosen, is_whole_number));
-  if (const std::string repeated = has_header_ ? repeated_name(row) : ""; !repeated.empty()) fail_here("{}", repeated);
   const bool has_names = has_header_ || is_json || is_conllu;
   for (const std::string& field : chosen) {
+    require_here(!has_names || std::ranges::count(names, field) <= 1, "two columns are called '{}'", field);
     const auto named = has_names ? std::ranges::find(names, field) : names.end();
     columns_.push_back(named != names.end() ? static_cast<std::size_t>(named - names.begin() + 1)
                                             : fovea::number<std::size_t>(field).value_or(0));
@@ -369,22 +273,18 @@ void RecordReader::find_fields() {
   if (!has_header_) first_ = std::move(row);
 }
 
-std::string RecordReader::field_of(const Json& record, std::size_t k) const {
+std::string RecordReader::field_of(const Record& record, std::size_t k) const {
   const std::string& key = fields_.names[k];
-  if (key.empty()) return "";
-  const Json* value = find_value(record, key);
-  if (value == nullptr && k < roles_.size() && roles_[k].is_optional) return "";
+  static const Role further_reference;
+  const Role& role = k < roles_.size() ? roles_[k] : further_reference;
+  const Record* value = find_value(record, key);
+  if (value == nullptr && role.is_optional) return "";
   if (value == nullptr) {
     const auto keys = keys_of(record);
     fail_here("there is no key '{}'; the keys are {}{}", key, first_few(keys), did_you_mean(key, keys));
   }
   if (value->is_string()) return value->get<std::string>();
-  const bool takes_numbers = k < roles_.size() && roles_[k].takes_numbers;
-  constexpr double exact = 1LL << 53;  // beyond, different numbers of a file may be equal in memory
-  if (takes_numbers && value->is_number_float() && !(std::abs(value->get<double>()) <= exact))
-    fail_here("'{}' is a number of more than 15 digits, {}; as a string in quotes it can be a label", key,
-              value->dump());
-  if (takes_numbers && (value->is_number() || value->is_boolean())) return value->dump();
+  if (role.takes_numbers && (value->is_number() || value->is_boolean())) return value->dump();
   fail_here("'{}' is {}, expected a string", key,
             value->is_null() ? "null" : fmt::format("a JSON {}", value->type_name()));
 }
@@ -400,7 +300,7 @@ bool RecordReader::next(std::vector<std::string>& values) {
     return true;
   }
   if (format_ == RecordFormat::jsonl) {
-    const Json record = parse_record(*this, row[0]);
+    const Record record = parse_record(*this, row[0]);
     for (std::size_t k = 0; k < fields_.names.size(); ++k) values.push_back(field_of(record, k));
   } else {
     require_here(row.size() == width_, "{}, expected {} as in the first line", counted(row.size(), "column"), width_);
@@ -413,27 +313,12 @@ bool RecordReader::next(std::vector<std::string>& values) {
   return true;
 }
 
-std::vector<std::string> RecordReader::numbers() const {
-  std::vector<std::string> numbers;
-  for (const std::size_t column : columns_)
-    if (column > 0) numbers.push_back(std::to_string(column));
-  return numbers;
-}
-
 std::string RecordReader::description() const {
   std::vector<std::string> names = fields_.names;
   std::erase(names, "");
   if (names.empty()) return "";
   return fmt::format("{}{} {}", format_ == RecordFormat::jsonl ? "key" : "column", names.size() > 1 ? "s" : "",
                      listed(names, ", "));
-}
-
-std::vector<std::string> first_fields(const fs::path& file, RecordFormat format) {
-  RecordReader reader(file, format);
-  std::vector<std::string> row;
-  while (reader.next_row(row))
-    if (!is_blank_row(row)) return format == RecordFormat::jsonl ? keys_of(parse_record(reader, row[0])) : row;
-  return {};
 }
 
 }  // namespace fovea

@@ -25,10 +25,6 @@ enum class RecordFormat {
 /// else begins so; everything else is lines.
 RecordFormat record_format(const std::filesystem::path& file);
 
-/// Whether the first lines of a file, whatever it is called, are words and tags in columns with blank lines between
-/// sentences.
-bool looks_like_conll(const std::filesystem::path& file);
-
 /// The error of a single record, "file:line: ...": the records after it can still be read.
 struct RecordFault : Error {
   explicit RecordFault(const std::string& message, const char* kind = "no proper record")
@@ -59,12 +55,6 @@ struct RecordFields {
 /// "1,2" or "source,target" as names of fields.
 std::vector<std::string> split_fields(std::string_view text);
 
-/// The names of the first record's fields: a table's first row, a JSON object's keys. Empty where there is no record.
-std::vector<std::string> first_fields(const std::filesystem::path& file, RecordFormat format);
-
-/// The first fields of a row, cut short, for messages: "id, review, rating".
-std::string shown(const std::vector<std::string>& fields);
-
 /// Reads the values of some roles of each record.
 ///
 /// The fields are those that the user chose: by number, or by name if the first line has names. (Where all choices are
@@ -73,8 +63,9 @@ std::string shown(const std::vector<std::string>& fields);
 /// be as many columns as roles, which are read in their order. JSON objects have names always, and CoNLL-U has its ten.
 ///
 /// In CoNLL files a field has the values of a column for all words of a sentence, with a space between. Left out are
-/// comments (lines that begin with '#'), the ranges of CoNLL-U (1-2: the words follow), its empty nodes (1.1), and
-/// -DOCSTART-. In the other formats blank lines are no records, but in files of lines, or if they are kept.
+/// comments (lines that begin with '#'), -DOCSTART-, and of CoNLL-U, which has ten columns, ranges (1-2: the words
+/// follow) and empty nodes (1.1). In the other formats blank lines are no records, but in files of lines, or if they
+/// are kept.
 class RecordReader {
  public:
   /// Throws Error where a table does not have the columns. Of more chosen fields than roles, the others have the last
@@ -89,13 +80,11 @@ class RecordReader {
 
   /// Returns blank lines as records, too.
   void keep_blank_lines() { keeps_blank_lines_ = true; }
-  /// From now on fields between tabs may stand between quotes, with quotes doubled, as Python's csv module writes them.
+  /// From now on fields between tabs may stand between quotes, as those between commas may.
   void read_quotes() { reads_quotes_ = true; }
 
   /// The names of the fields that are read, or their numbers; empty for whole lines and optional ones without a column.
   const std::vector<std::string>& fields() const { return fields_.names; }
-  /// The numbers of the chosen columns of a table, as texts, from 1.
-  std::vector<std::string> numbers() const;
   bool has_header() const { return has_header_; }
   /// "columns 1, 2", "keys text, summary"; empty for whole lines.
   std::string description() const;
@@ -115,16 +104,14 @@ class RecordReader {
   }
 
  private:
-  friend std::vector<std::string> first_fields(const std::filesystem::path&, RecordFormat);
-  RecordReader(const std::filesystem::path& file, RecordFormat format) : reader_(file), format_(format) {}
   bool next_line();
   bool next_row(std::vector<std::string>& fields);
-  void read_csv(std::vector<std::string>& fields);
+  void read_quoted(std::vector<std::string>& fields);
   bool read_conll(std::vector<std::string>& fields);
   void find_fields();
   std::string what() const;
   std::vector<std::string> names_of_roles(const std::vector<std::string>& names) const;
-  std::string field_of(const Json& record, std::size_t k) const;
+  std::string field_of(const nlohmann::json& record, std::size_t k) const;
   std::size_t required() const;  ///< roles that are not optional
 
   LineReader reader_;
@@ -137,9 +124,7 @@ class RecordReader {
   std::string line_;
   std::int64_t number_ = 0;
   std::size_t width_ = 0;  ///< of tables: the columns that each row has
-  // of CoNLL:
-  bool has_tabs_ = false;     ///< columns lie between tabs, not between spaces
-  bool has_numbers_ = false;  ///< the first column numbers the words of a sentence
+  bool has_tabs_ = false;  ///< of CoNLL: columns lie between tabs, not between spaces
 };
 
 }  // namespace fovea

@@ -37,48 +37,40 @@ std::vector<std::string_view> pieces_of(std::string_view word, std::size_t most_
   return pieces;
 }
 
-/// Hands the trainer the texts in pieces that are below its limit of 4192 bytes a line: it skips longer lines.
+/// The texts as lines of at most 4000 bytes: the trainer skips longer lines than 4192. Of many texts every k-th.
+std::vector<std::string> training_lines(std::span<const std::string_view> texts, bool lower_case) {
+  constexpr std::size_t most_bytes = 4000;
+  std::size_t bytes = 0;
+  for (const std::string_view text : texts) bytes += text.size();
+  const std::size_t stride = std::max<std::size_t>(1, (bytes + most_training_bytes - 1) / most_training_bytes);
+  std::vector<std::string> lines;
+  for (std::size_t k = 0; k < texts.size(); k += stride) {
+    const std::string text = prepared(texts[k], lower_case);
+    bool is_first = true;
+    for (const std::string_view word : split_words(text))
+      for (const std::string_view piece : pieces_of(word, most_bytes)) {
+        if (is_first || lines.back().size() + 1 + piece.size() > most_bytes)
+          lines.emplace_back(piece);
+        else
+          lines.back().append(" ").append(piece);
+        is_first = false;
+      }
+  }
+  return lines;
+}
+
+/// Hands them to the trainer.
 class TrainingLines : public sentencepiece::SentenceIterator {
  public:
-  TrainingLines(std::span<const std::string_view> texts, bool lower_case) : texts_(texts), lower_case_(lower_case) {
-    std::size_t bytes = 0;
-    for (const std::string_view text : texts_) bytes += text.size();
-    stride_ = std::max<std::size_t>(1, (bytes + most_training_bytes - 1) / most_training_bytes);
-    fill();
-  }
-
-  bool done() const override { return at_ >= lines_.size(); }
+  explicit TrainingLines(std::vector<std::string> lines) : lines_(std::move(lines)) {}
+  bool done() const override { return at_ == lines_.size(); }
   const std::string& value() const override { return lines_[at_]; }
   sentencepiece::util::Status status() const override { return {}; }
-  void Next() override {
-    ++at_;
-    if (at_ >= lines_.size()) fill();
-  }
+  void Next() override { ++at_; }
 
  private:
-  void fill() {
-    constexpr std::size_t most_bytes = 4000;
-    lines_.clear();
-    at_ = 0;
-    for (; lines_.empty() && next_ < texts_.size(); next_ += stride_) {
-      const std::string cased = prepared(texts_[next_], lower_case_);
-      for (const std::string_view word : split_words(cased)) {
-        for (const std::string_view piece : pieces_of(word, most_bytes)) add(piece, most_bytes);
-      }
-    }
-  }
-
-  void add(std::string_view piece, std::size_t most_bytes) {
-    const bool fits = !lines_.empty() && lines_.back().size() + 1 + piece.size() <= most_bytes;
-    if (!fits) lines_.emplace_back();
-    if (fits) lines_.back() += ' ';
-    lines_.back() += piece;
-  }
-
-  std::span<const std::string_view> texts_;
-  bool lower_case_;
-  std::size_t next_ = 0, stride_ = 1, at_ = 0;
   std::vector<std::string> lines_;
+  std::size_t at_ = 0;
 };
 
 /// The number that follows `before` in the message.
@@ -90,7 +82,7 @@ std::optional<std::int64_t> number_after(const std::string& message, std::string
 
 sentencepiece::util::Status train_model(const TextOptions& options, std::span<const std::string_view> texts,
                                         std::int64_t size, std::string& model) {
-  TrainingLines lines(texts, options.lower_case);
+  TrainingLines lines(training_lines(texts, options.lower_case));
   model.clear();
   const bool characters = options.units == Units::characters;
   return sentencepiece::SentencePieceTrainer::Train(

@@ -103,24 +103,11 @@ std::unique_ptr<Tokenizer> train_words(const TextOptions& options, std::span<con
 
 std::unique_ptr<Tokenizer> word_tokenizer(std::string_view content, bool lower_case, const std::string& name) {
   std::vector<Entry> entries;
-  WordMap<std::size_t> seen;
-  std::vector<std::string_view> lines = split_columns(content, '\n');
-  if (lines.back().empty()) lines.pop_back();
-  for (std::size_t i = 0; i < lines.size(); ++i) {
-    const auto here = [&] { return fmt::format("{}:{}", name, i + 1); };
-    const auto columns = split_columns(lines[i]);
-    require(columns.size() == 2, "{}: {}, expected 2 (word, count)", here(), counted(columns.size(), "column"));
-    const std::string word(columns[0]);
-    const std::int64_t count = number<std::int64_t>(columns[1]).value_or(-1);
-    require(count >= 0, "{}: count '{}', expected a number", here(), columns[1]);
-    const auto words = split_words(word);
-    require(words.size() == 1 && words[0] == word && invalid_utf8(word) == std::string::npos,
-            "{}: '{}' is not a word without white space", here(), word);
-    const auto [first, is_new] = seen.emplace(word, i + 1);
-    require(is_new, "{}: '{}' is in line {} already", here(), word, first->second);
-    require(i >= specials.size() || word == specials[i], "{}: '{}', expected {}", here(), word,
-            specials[std::min(i, specials.size() - 1)]);
-    entries.push_back({word, count});
+  for (const std::string_view line : split_columns(content, '\n')) {
+    if (line.empty()) continue;
+    const auto columns = split_columns(line);
+    require(columns.size() == 2, "{}: '{}', expected a word and its count", name, line);
+    entries.push_back({std::string(columns[0]), number<std::int64_t>(columns[1]).value_or(0)});
   }
   return std::make_unique<WordTokenizer>(std::move(entries), lower_case);
 }

@@ -24,14 +24,6 @@ std::optional<T> leading_number(std::string_view text) {
   return error == std::errc() ? std::optional(value) : std::nullopt;
 }
 
-/// The number that the whole text spells in hexadecimal digits.
-template <class T>
-std::optional<T> hexadecimal(std::string_view text) {
-  T value{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, 16);
-  return error == std::errc() && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
-}
-
 /// Whether the text is a whole number in decimal digits, of any size: "-3", "99999999999999999999".
 inline bool is_whole_number(std::string_view text) {
   if (text.starts_with('-') || text.starts_with('+')) text.remove_prefix(1);

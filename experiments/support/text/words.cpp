@@ -30,18 +30,6 @@ bool has_few_spaces(std::span<const std::string_view> texts) {
   return characters > 0 && spaces * few < characters;
 }
 
-TextLength length_of(std::string_view text) {
-  constexpr std::int64_t longest_average = 4;  // of words that East Asian text is split into: 1 to 3 characters
-  const std::vector<std::string_view> words = split_words(text);
-  std::int64_t characters = 0, wide = 0;
-  for (const std::string_view word : words) {
-    for (std::size_t at = 0; at < word.size(); ++characters) wide += character_width(next_character(word, at)) == 2;
-  }
-  const auto count = static_cast<std::int64_t>(words.size());
-  if (2 * wide < characters || characters <= longest_average * count) return {count, "words"};
-  return {characters, "characters"};
-}
-
 std::string join_words(std::span<const std::string_view> words) { return fmt::format("{}", fmt::join(words, " ")); }
 
 std::vector<std::string_view> split_columns(std::string_view line, char separator) {

@@ -25,13 +25,6 @@ struct WordHash {
 /// characters. Words and scores of words then mean little. Texts of one word each count as such.
 bool has_few_spaces(std::span<const std::string_view> texts);
 
-/// How long a text is: in words, or in characters where most of it is East Asian and words do not lie between spaces.
-struct TextLength {
-  std::int64_t count = 0;
-  const char* unit = "words";  ///< or "characters"
-};
-TextLength length_of(std::string_view text);
-
 /// The words with one space between.
 std::string join_words(std::span<const std::string_view> words);
 
