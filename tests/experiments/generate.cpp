@@ -31,15 +31,15 @@ std::string trained(const std::string& program, const std::string& out, const st
 
 struct Grammar {
   std::string name, program, sizes;
-  std::vector<std::string> generate, read;  ///< flags of `generate`, and of a program that reads the files
+  std::vector<std::string> read;  ///< flags of a program that reads the files
 };
 
 const std::vector<Grammar> grammars{
-    {"mt", "translate", "train=60,dev=10,test=12", {}, {"--source", "source", "--target", "target"}},
-    {"sum", "summarize", "train=60,dev=10,test=12", {}, {"--source", "article", "--target", "headline"}},
-    {"lm", "language_model", "train=60,dev=10,test=12", {}, {}},
-    {"sent", "sentiment", "train=60,dev=10,test=12", {}, {}},
-    {"sva", "agreement", "train=90,dev=10,test=900", {"--examples", "1000"}, {}}};
+    {"mt", "translate", "train=60,dev=10,test=12", {"--source", "source", "--target", "target"}},
+    {"sum", "summarize", "train=60,dev=10,test=12", {"--source", "article", "--target", "headline"}},
+    {"lm", "language_model", "train=60,dev=10,test=12", {}},
+    {"sent", "sentiment", "train=60,dev=10,test=12", {}},
+    {"sva", "agreement", "train=90,dev=10,test=900", {}}};
 
 }  // namespace
 
@@ -49,9 +49,7 @@ BOOST_AUTO_TEST_CASE(training_on_the_files_is_training_on_generated_data) {
   for (const Grammar& grammar : grammars) {
     const Folder folder;
     const std::string files = (folder / "files").string(), data = "generated:" + grammar.sizes + ",seed=5";
-    std::vector<std::string> flags = grammar.generate;
-    if (flags.empty()) flags = {"--data", "generated:" + grammar.sizes};
-    require_done("generate", joined({grammar.name, "--out", files, "--seed", "5"}, flags));
+    require_done("generate", {grammar.name, "--out", files, "--seed", "5", "--data", "generated:" + grammar.sizes});
     std::vector<std::string> model{"--model-dim", "8", "--updates", "2", "--feed-forward-dim", "8", "--layers", "1"};
     if (grammar.name == "mt" || grammar.name == "sum") model.insert(model.end(), {"--longest", "4"});
     const std::string of_files =
@@ -64,7 +62,7 @@ BOOST_AUTO_TEST_CASE(training_on_the_files_is_training_on_generated_data) {
 BOOST_AUTO_TEST_CASE(the_hard_subset_is_that_of_the_program) {
   const Folder folder;
   const std::string files = (folder / "files").string();
-  require_done("generate", {"sva", "--out", files, "--examples", "400"});
+  require_done("generate", {"sva", "--out", files, "--train", "36", "--dev", "4", "--test", "360"});
   const TextFile test = read_lines((folder / "files/sva_test.tsv").string()),
                  hard = read_lines((folder / "files/sva_hard.tsv").string());
   BOOST_TEST(test.lines.size() == 361u);
@@ -124,11 +122,8 @@ BOOST_AUTO_TEST_CASE(files_of_the_user_are_not_overwritten_unless_told_so) {
                                       {"sva", "sva_hard.tsv"}}) {
     const Folder folder;
     std::ofstream(folder / name) << "mine\n";
-    std::vector<std::string> flags{grammar, "--out", folder.path.string()};
-    if (std::string(grammar) == "sva")
-      flags.insert(flags.end(), {"--examples", "400"});
-    else
-      flags.insert(flags.end(), {"--train", "3", "--dev", "3", "--test", "3"});
+    const std::vector<std::string> flags{grammar,  "--out", folder.path.string(), "--train", "3", "--dev", "3",
+                                         "--test", "30"};
     const Ended refused = ended("generate", flags);
     BOOST_TEST(refused.status == 2);
     BOOST_TEST(refused.err == fmt::format("generate {}: {}: the file exists; give --overwrite to replace it, or "

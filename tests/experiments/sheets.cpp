@@ -161,7 +161,8 @@ BOOST_AUTO_TEST_CASE(the_hard_subset_is_a_column_and_what_its_own_test_gives) {
   Folder folder;
   const std::string data = (folder / "data").string(), all = (folder / "all").string(),
                     hard = (folder / "hard").string();
-  BOOST_TEST_REQUIRE(ended("generate", {"sva", "--out", data, "--examples", "600"}).status == 0);
+  BOOST_TEST_REQUIRE(ended("generate", {"sva", "--out", data, "--train", "54", "--dev", "6", "--test", "540"}).status ==
+                     0);
   for (const auto& [out, flags] : {std::pair(all, std::vector<std::string>{}), {hard, {"--hard-subset"}}})
     BOOST_TEST_REQUIRE(ended("agreement", joined(tiny_classifier(out, flags),
                                                  {"--data", data, "--made-for", "nguyen-table-5, SVA: Vaswani"}))

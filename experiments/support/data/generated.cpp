@@ -32,7 +32,7 @@ LabelledTexts labelled(const PairSource& pairs, const std::vector<std::string>& 
 }
 
 const std::vector<std::string> numbers = {"singular", "plural"}, sentiments = {"negative", "positive"};
-constexpr auto most_nouns = static_cast<std::int64_t>(lexicon::nouns.size() / 2);
+constexpr double most_nouns = lexicon::nouns.size() / 2;
 
 /// Singular and plural of one of the first `nouns` nouns.
 std::pair<std::string_view, std::string_view> draw_noun(SplitMix& random, std::int64_t nouns) {
@@ -45,7 +45,7 @@ enum Number { singular = 0, plural = 1 };
 class AgreementGrammar {
  public:
   std::vector<GrammarOption> options() {
-    return {option("attractors", most_attractors_, 0, 4), option("nouns", nouns_, 10, most_nouns)};
+    return {{"attractors", &most_attractors_, 0, 4}, {"nouns", &nouns_, 10, most_nouns}};
   }
 
   TextPair draw(SplitMix& random) const {
@@ -108,7 +108,7 @@ class AgreementGrammar {
 class SentimentGrammar {
  public:
   std::vector<GrammarOption> options() {
-    return {option("length", length_, 1, 10'000), option("polar", polar_, .01, 1), option("not", negated_, 0, 1)};
+    return {{"length", &length_, 1, 10'000}, {"polar", &polar_, .01, 1}, {"not", &negated_, 0, 1}};
   }
 
   /// Nothing where the sum is 0.
@@ -171,8 +171,8 @@ class TranslationGrammar {
   static constexpr std::string_view particle = "pa";
 
   std::vector<GrammarOption> options() {
-    return {option("words", words_, 4, 100), option("phrases", phrases_, 1, 50), option("length", length_, 1, 20),
-            option("swap", swap_, 0, 1)};
+    return {
+        {"words", &words_, 4, 100}, {"phrases", &phrases_, 1, 50}, {"length", &length_, 1, 20}, {"swap", &swap_, 0, 1}};
   }
 
   TextPair draw(SplitMix& random) const {
@@ -265,7 +265,7 @@ class TaggingGrammar : public TranslationGrammar {
 class SummaryGrammar {
  public:
   std::vector<GrammarOption> options() {
-    return {option("sentences", sentences_, 1, 100), option("nouns", nouns_, 10, most_nouns)};
+    return {{"sentences", &sentences_, 1, 100}, {"nouns", &nouns_, 10, most_nouns}};
   }
 
   TextPair draw(SplitMix& random) const {
@@ -309,8 +309,10 @@ class SummaryGrammar {
 class LineGrammar {
  public:
   std::vector<GrammarOption> options() {
-    return {option("words", words_, 10, 2000), option("length", length_, 1, 1000), option("copies", copies_, 0, 1),
-            option("brackets", brackets_, 0, .3)};
+    return {{"words", &words_, 10, 2000},
+            {"length", &length_, 1, 1000},
+            {"copies", &copies_, 0, 1},
+            {"brackets", &brackets_, 0, .3}};
   }
 
   TextPair draw(SplitMix& random) const {
@@ -358,9 +360,7 @@ class LineGrammar {
 LabelledTexts generate_agreement(std::string_view specification, bool hard_subset) {
   const auto pairs = pairs_of<AgreementGrammar>(specification, 2000);
   if (hard_subset) pairs->test_on([](const TextPair& pair) { return pair.is_hard; });
-  LabelledTexts data = labelled(*pairs, numbers, "attractors");
-  if (hard_subset) data.source += " (test: hard subset, no noun in between or attractors only)";
-  return data;
+  return labelled(*pairs, numbers, "attractors");
 }
 
 LabelledTexts generate_sentiment(std::string_view specification) {

@@ -16,17 +16,17 @@ namespace {
 constexpr std::string_view name_of_generated = "generated";
 
 template <class Number>
-bool parse(std::string_view text, Number low, Number high, Number& into) {
+bool parse(std::string_view text, const GrammarOption& option, Number& into) {
   const auto value = number<Number>(text);
-  if (!value || !(*value >= low && *value <= high)) return false;
+  if (!value || !(double(*value) >= option.low && double(*value) <= option.high)) return false;
   into = *value;
   return true;
 }
 
-template <class Number>
-GrammarOption number_option(const std::string& name, Number& value, Number low, Number high, const char* kind) {
-  return {name, fmt::format("{} from {} to {}", kind, low, high),
-          [&value, low, high](std::string_view text) { return parse(text, low, high, value); }};
+bool parse(std::string_view text, const GrammarOption& option, IntegerRange& into) {
+  const std::size_t dash = std::min(text.find('-'), text.size());
+  const std::string_view last = dash < text.size() ? text.substr(dash + 1) : text;
+  return parse(text.substr(0, dash), option, into.low) && parse(last, option, into.high) && into.low <= into.high;
 }
 
 }  // namespace
@@ -35,29 +35,11 @@ bool is_generated(std::string_view data) {
   return data == name_of_generated || (data.starts_with(name_of_generated) && data[name_of_generated.size()] == ':');
 }
 
-GrammarOption option(const std::string& name, std::int64_t& value, std::int64_t low, std::int64_t high) {
-  return number_option(name, value, low, high, "an integer");
-}
-
-GrammarOption option(const std::string& name, double& value, double low, double high) {
-  return number_option(name, value, low, high, "a number");
-}
-
-GrammarOption option(const std::string& name, IntegerRange& value, std::int64_t low, std::int64_t high) {
-  return {name, fmt::format("LOW-HIGH, both from {} to {}", low, high), [&value, low, high](std::string_view text) {
-            const std::size_t dash = std::min(text.find('-'), text.size());
-            const std::string_view last = dash < text.size() ? text.substr(dash + 1) : text;
-            return parse(text.substr(0, dash), low, high, value.low) && parse(last, low, high, value.high) &&
-                   value.low <= value.high;
-          }};
-}
-
 GeneratedPairs::GeneratedPairs(std::string_view specification, std::int64_t tests, std::vector<GrammarOption> options)
     : specification_(specification) {
   sizes_[static_cast<std::size_t>(Part::test)] = tests;
-  for (const Part part : all_parts)
-    options.push_back(option(name_of(part), sizes_[static_cast<std::size_t>(part)], 1, 100'000'000));
-  options.push_back(option("seed", seed_, 0, 1'000'000'000));
+  for (const Part part : all_parts) options.push_back({name_of(part), &sizes_[static_cast<std::size_t>(part)], 1, 1e8});
+  options.push_back({"seed", &seed_, 0, 1e9});
   std::vector<std::string> names;
   for (const GrammarOption& option : options) names.push_back(option.name);
   std::size_t at = name_of_generated.size();
@@ -73,8 +55,10 @@ GeneratedPairs::GeneratedPairs(std::string_view specification, std::int64_t test
     require(found != options.end(), "--data: {}: no option {} (column {}){}; options: {}",
             in_quotes_around(specification, at + 1), in_quotes(name), at + 1, did_you_mean(name, names),
             listed(names, ", "));
-    require(found->set(value), "--data: {}: {}={} (column {}): expected {}", in_quotes_around(specification, at + 1),
-            name, without_middle(value, 80), at + 1, found->expected);
+    constexpr const char* kinds[] = {"an integer", "a number", "LOW-HIGH, both"};
+    require(std::visit([&](auto* into) { return parse(value, *found, *into); }, found->value),
+            "--data: {}: {}={} (column {}): expected {} from {} to {}", in_quotes_around(specification, at + 1), name,
+            without_middle(value, 80), at + 1, kinds[found->value.index()], found->low, found->high);
     at = end;
   }
 }

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "experiments/support/data/text_pair.h"
@@ -19,15 +20,13 @@ struct IntegerRange {
   std::int64_t low, high;
 };
 
-/// One option: its name, a description of its values, and a setter, which returns false for a wrong value.
+/// One option: its name, where its value goes, and the values that it may have. A range is `10-20`, or `10` for exactly
+/// ten.
 struct GrammarOption {
-  std::string name, expected;
-  std::function<bool(std::string_view)> set;
+  std::string name;
+  std::variant<std::int64_t*, double*, IntegerRange*> value;
+  double low, high;
 };
-GrammarOption option(const std::string& name, std::int64_t& value, std::int64_t low, std::int64_t high);
-GrammarOption option(const std::string& name, double& value, double low, double high);
-/// `10-20`, or `10` for exactly ten.
-GrammarOption option(const std::string& name, IntegerRange& value, std::int64_t low, std::int64_t high);
 
 /// Pairs that a grammar draws until each part has its size. Eight tenths of all hashes of texts are the training
 /// part's, one tenth the development part's, one tenth the test part's: no text is in two parts.
