@@ -132,7 +132,7 @@ class SetReader {
   const PairSource& source_;
   const PairTextOptions& options_;
   std::vector<std::string> classes_;
-  std::array<std::vector<std::uint64_t>, 3> hashes_;  ///< by part, eight bytes a text: data may be larger than memory
+  std::array<std::vector<std::uint64_t>, 3> hashes_;  ///< by part, eight bytes a text
   std::array<std::int64_t, 3> texts_{};
 };
 

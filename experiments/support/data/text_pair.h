@@ -28,7 +28,7 @@ constexpr const char* name_of(Part part) {
 
 using PairVisitor = std::function<void(const TextPair&)>;
 
-/// A source of pairs, which are visited and not stored: a corpus may be larger than memory.
+/// A source of pairs, which are visited and not stored: of a corpus only the token numbers need fit into memory.
 class PairSource {
  public:
   virtual ~PairSource() = default;
