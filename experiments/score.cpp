@@ -18,7 +18,7 @@ struct ScoreOptions {
   std::vector<std::string> references, compared;
   TextMetricOptions text;
   enum class Letters { usual, lower, mixed } letters = Letters::usual;
-  bool json = false, list = false;
+  bool join_subwords = false, split_compounds = false, json = false, list = false;
   int lead = 0;
   BootstrapOptions bootstrap;
 
@@ -38,6 +38,9 @@ struct ScoreOptions {
     cli.choice("--tokenize", text.tokenization, named_tokenizations(),
                "tokenization of --metrics sacrebleu: char for single characters, intl for punctuation of all scripts, "
                "zh for Chinese");
+    cli.option("--join-subwords", join_subwords, "join the units of subword-nmt, which end in '@@', in all files");
+    cli.option("--split-compounds", split_compounds,
+               "replace a-b by a ##AT##-##AT## b in all files, as papers on WMT's English-German do");
     cli.option("--lead", lead,
                "score only the first sentences of each hypothesis, which is an article; 0: the whole text")
         .at_least(0)
@@ -46,6 +49,7 @@ struct ScoreOptions {
         .range(0, 1);
     cli.option("--gold-from", text.gold_from, "--metrics aer: the number of a sentence's first word in --reference")
         .range(0, 1);
+    cli.option("--stem", text.rouge.stem, "ROUGE compares Porter stems, as with -m of ROUGE-1.5.5");
     cli.option("--resamples", bootstrap.resamples, "resamples of the bootstrap; 0: no bootstrap").at_least(0);
     cli.option("--seed", bootstrap.seed, "seed of the bootstrap");
     cli.option("--json", json, "print one JSON object per row instead of the table");
@@ -58,10 +62,21 @@ void print_list() {
   fmt::print("{}", table.text());
 }
 
-TextFile read(const std::string& path, int sentences = 0) {
+/// Joins the units of subword-nmt: deletes `@@ `, and an `@@` at the end.
+std::string join_subwords(std::string line) {
+  constexpr std::string_view joint = "@@ ";
+  for (std::size_t at = 0; (at = line.find(joint, at)) != std::string::npos;) line.erase(at, joint.size());
+  if (line.ends_with("@@")) line.resize(line.size() - 2);
+  return line;
+}
+
+TextFile read(const ScoreOptions& options, const std::string& path, bool is_reference) {
   TextFile file = read_lines(path);
-  for (std::string& line : file.lines)
-    if (sentences > 0) line = lead(line, sentences);
+  for (std::string& line : file.lines) {
+    if (options.join_subwords) line = join_subwords(line);
+    if (options.split_compounds) line = split_compounds(line);
+    if (options.lead > 0 && !is_reference) line = lead(line, options.lead);
+  }
   return file;
 }
 
@@ -76,19 +91,23 @@ void require_inputs(const ScoreOptions& options) {
 std::vector<TextScore> scores_of(const TextFile& system, std::span<const TextFile> references,
                                  const ScoreOptions& options) {
   TextMetricOptions text = options.text;
-  if (options.letters != ScoreOptions::Letters::usual)
+  if (options.letters != ScoreOptions::Letters::usual) {
     text.lower_case = options.letters == ScoreOptions::Letters::lower;
+  }
   std::vector<TextScore> scores;
-  for (std::string_view metric : split_columns(options.metrics, ','))
-    std::ranges::move(text_scores(std::string(metric), system, references, text), std::back_inserter(scores));
+  for (std::string_view metric : split_columns(options.metrics, ',')) {
+    for (TextScore& score : text_scores(std::string(metric), system, references, text)) {
+      scores.push_back(std::move(score));
+    }
+  }
   return scores;
 }
 
 void score(const ScoreOptions& options) {
   require_inputs(options);
-  std::vector<TextFile> references, systems{read(options.hypotheses, options.lead)};
-  for (const std::string& path : options.references) references.push_back(read(path));
-  for (const std::string& path : options.compared) systems.push_back(read(path, options.lead));
+  std::vector<TextFile> references, systems{read(options, options.hypotheses, false)};
+  for (const std::string& path : options.references) references.push_back(read(options, path, true));
+  for (const std::string& path : options.compared) systems.push_back(read(options, path, false));
   std::vector<std::string> names;
   std::vector<std::vector<TextScore>> scores;
   for (const TextFile& system : systems) {

@@ -11,6 +11,7 @@
 #include "experiments/support/metrics/chrf.h"
 #include "experiments/support/metrics/lead.h"
 #include "experiments/support/metrics/perplexity.h"
+#include "experiments/support/metrics/porter_stemmer.h"
 #include "experiments/support/metrics/ribes.h"
 #include "experiments/support/metrics/rouge.h"
 #include "experiments/support/metrics/text_metrics.h"
@@ -102,6 +103,17 @@ BOOST_AUTO_TEST_CASE(smoothed_sentence_bleu_has_the_worked_numbers) {
   for (std::size_t i = 0; i < 3; ++i) check_near(bleu(sentences[i], 4, BleuSmoothing::add_one), expected[i], 5e-5);
 }
 
+BOOST_AUTO_TEST_CASE(of_several_references_the_nearest_length_and_the_most_of_each_ngram_count) {
+  const std::string hypothesis = "a a b c d";
+  const Lines references{"a b c x y z", "a a q r", "b c d"};  // lengths 6 and 4 are equally near
+  const BleuStatistics statistics = bleu_statistics(hypothesis, references);
+  BOOST_TEST(statistics[1] == 4);
+  BOOST_TEST(statistics[2] == 5);  // both a of the second, b, c, d
+  BOOST_TEST(statistics[4] == 4);  // a a, a b, b c, c d
+  BOOST_TEST(statistics[6] == 2);  // a b c, b c d
+  BOOST_TEST(statistics[8] == 0);
+}
+
 BOOST_AUTO_TEST_CASE(scores_by_ngrams_go_to_nine) {
   const Lines hypothesis{"a b c d e f g h i j"};
   const References reference{{"a b c d e f g h i k l"}};
@@ -144,6 +156,9 @@ BOOST_AUTO_TEST_CASE(tokenizations_are_those_of_mteval_and_sacrebleu) {
              "He said : \" 1,000.5 e-mails ( 2 - 3 days ) , U . S . isn't it ? \"");
   BOOST_TEST(words13a("a&amp;b &quot;<skipped>x&lt;&gt; 3.") == "a & b \" x < > 3 .");
   BOOST_TEST(tokenized("a\xc3\xbc \xe6\x97\xa5", Tokenization::characters) == " a \xc3\xbc   \xe6\x97\xa5");
+  BOOST_TEST(split_compounds("a high-quality 5-to-6 - -x y-") ==
+             "a high ##AT##-##AT## quality 5 ##AT##-##AT## to ##AT##-##AT## 6 - -x y-");
+  BOOST_TEST(split_compounds("a-b-c") == "a ##AT##-##AT## b-c");  // b is part of the first match
 }
 
 BOOST_AUTO_TEST_CASE(other_programs_agree) {
@@ -173,18 +188,25 @@ BOOST_AUTO_TEST_CASE(other_programs_agree) {
         }
       for (const auto& [golden, metric, options] : rows)
         check_near(text_scores(metric, hypotheses, references, options)[0].metric.value(), one.at(golden), 1e-9);
-      const auto scores = text_scores("rouge", hypotheses, references);
-      const char* names[] = {"rouge1", "rouge2", "rougeL", "rougeLsum"};
-      for (std::size_t k = 0; k < 4; ++k) {
-        const auto three = one.at("rouge").at(names[k]).get<std::vector<double>>();
-        check_near(scores[k].metric.value(), three[2], 1e-9);
-        BOOST_TEST(contains(scores[k].line, fmt::format("P = {:.5f}, R = {:.5f}", three[0], three[1])), scores[k].line);
+      for (bool stem : {false, true}) {
+        const auto scores = text_scores("rouge", hypotheses, references, {.rouge = {.stem = stem}});
+        const auto& theirs = one.at(stem ? "rouge_stemmed" : "rouge");
+        for (std::size_t k = 0; k < 4; ++k) {
+          const char* names[] = {"rouge1", "rouge2", "rougeL", "rougeLsum"};
+          const auto three = theirs.at(names[k]).get<std::vector<double>>();
+          check_near(scores[k].metric.value(), three[2], 1e-9);
+          BOOST_TEST(contains(scores[k].line, fmt::format("P = {:.5f}, R = {:.5f}", three[0], three[1])),
+                     scores[k].line);
+        }
       }
     }
   }
   for (Tokenization how : {Tokenization::mteval_13a, Tokenization::international, Tokenization::chinese}) {
     const auto lines = file.at("tokenized").at(name_of(how)).get<std::vector<std::pair<std::string, std::string>>>();
     for (const auto& [text, tokens] : lines) BOOST_TEST(words_by(how, text) == tokens);
+  }
+  for (const auto& [word, stem] : file.at("stems").get<std::vector<std::pair<std::string, std::string>>>()) {
+    BOOST_TEST(porter_stem(word) == stem, word << ": " << porter_stem(word) << ", expected " << stem);
   }
 }
 
@@ -206,6 +228,15 @@ BOOST_AUTO_TEST_CASE(chrf_of_edges) {
   BOOST_TEST(chrf_line(48.718, 2, false, true) ==
              "chrF2++|nrefs:2|case:mixed|eff:yes|nc:6|nw:2|space:no|version:fovea.0.1.0 = 48.72");
   BOOST_TEST(contains(message_of([] { chrf_statistics("a", Lines{}, false); }), "there is no reference"));
+}
+
+BOOST_AUTO_TEST_CASE(ribes_has_the_worked_numbers) {
+  const auto check = [](const Lines& hypotheses, const References& references, const std::vector<double>& expected) {
+    for (std::size_t i = 0; i < expected.size(); ++i)
+      check_near(ribes(hypotheses[i], references[i]), expected[i], 1e-6);
+  };
+  check(cats, cats_right, {.983471, .921113, .345455});
+  check(letters, letters_right, {.955443, 1, .975310});
 }
 
 BOOST_AUTO_TEST_CASE(ribes_aligns_repeated_words_by_their_neighbours) {
@@ -237,6 +268,7 @@ BOOST_AUTO_TEST_CASE(ribes_of_edges) {
 }
 
 BOOST_AUTO_TEST_CASE(rouge_of_edges) {
+  check_near(rouge("police kill the gunman .", Lines{"police killed the gunman ."}, {.stem = true}).one.f1, 1, 1e-12);
   for (const auto& [hypothesis, reference] :
        std::vector<std::pair<std::string, std::string>>{{"", "a"}, {"a", ""}, {"", ""}, {"?!", "..."}, {"a", "b"}}) {
     const Rouge scores = rouge(hypothesis, Lines{reference});
@@ -252,6 +284,20 @@ BOOST_AUTO_TEST_CASE(rouge_of_edges) {
   // each word counts as often as both have it, however many sentences have it in common
   BOOST_TEST(rouge_l_summary(std::vector<std::string_view>{"a"}, std::vector<std::string_view>{"a", "a"}).recall ==
              0.5);
+}
+
+BOOST_AUTO_TEST_CASE(what_is_identical_scores_highest) {
+  for (const std::string& line : random_lines(60, 5)) {
+    const std::size_t words = split_words(line).size();
+    const Lines itself{line};
+    const Rouge scores = rouge(line, itself);
+    BOOST_TEST(scores.one.f1 == (words > 0 ? 1.0 : 0.0));
+    BOOST_TEST(scores.two.f1 == (words > 1 ? 1.0 : 0.0));
+    BOOST_TEST(scores.sentence_l.f1 == scores.one.f1);
+    check_near(corpus_bleu(itself, {itself}), words > 3 ? 100 : 0, 1e-10);
+    const double order = ribes(line, itself);
+    BOOST_TEST((order == 0 || order <= 1));
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_bootstrap_of_sums_is_one_of_the_metric) {
@@ -285,12 +331,16 @@ BOOST_AUTO_TEST_CASE(lower_is_better_for_perplexity) {
   for (int i = 0; i < 100; ++i) {
     const auto tokens = std::int64_t(5 + random.below(20));
     const double noise = double(random.below(100)) / 100;
-    worse.push_back({.negative_log = 2.5 * double(tokens) + noise, .tokens = tokens});
-    better.push_back({.negative_log = 2.3 * double(tokens) - noise, .tokens = tokens});
+    worse.push_back({.negative_log = 2.5 * double(tokens) + noise, .tokens = tokens, .words = tokens / 2 + 1});
+    better.push_back({.negative_log = 2.3 * double(tokens) - noise, .tokens = tokens, .words = tokens / 2 + 1});
   }
-  const PairedBootstrap test =
-      paired_bootstrap(perplexity_metric(worse, &Likelihood::tokens), perplexity_metric(better, &Likelihood::tokens));
-  BOOST_TEST((test.p < 0.01 && test.interval.low < test.difference && test.difference < test.interval.high));
+  const SummedMetric a = perplexity_metric(worse, &Likelihood::tokens);
+  const SummedMetric b = perplexity_metric(better, &Likelihood::tokens);
+  const PairedBootstrap test = paired_bootstrap(a, b);
+  BOOST_TEST(test.difference == b.value() - a.value());
+  BOOST_TEST(test.difference < 0);
+  BOOST_TEST(test.p < 0.01);
+  BOOST_TEST(test.interval.low < test.difference);
   BOOST_TEST(test.interval.high < 0);
 }
 

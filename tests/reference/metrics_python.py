@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Scores of other programs: sacreBLEU, rouge-score, and a RIBES written from its definition.
+"""Scores of other programs: sacreBLEU, rouge-score with NLTK's Porter stemmer, and a RIBES written from its definition.
 
     pip install sacrebleu rouge-score
     python3 tests/reference/metrics_python.py [tests/goldens]            writes metrics.json, which the tests read
@@ -21,6 +21,7 @@ import subprocess
 import tempfile
 
 import sacrebleu.metrics
+from nltk.stem.porter import PorterStemmer
 from rouge_score import rouge_scorer
 from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
 from sacrebleu.tokenizers.tokenizer_intl import TokenizerV14International
@@ -34,6 +35,18 @@ raw_texts = ["Elle dit : « L’été 2023, c’est 1 234,5 € – n’est-ce p
              "これはペンです。「はい、そうです」と言った…", "Naïve café – déjà vu; e\u0301te\u0301 ½ or 2² (№ 5)?",
              "Good job \U0001f44d\U0001f3fd! \U0001f469\u200d\U0001f680 flies at 3,5 km/s.", "٣٫٥ كتب، أليس كذلك؟",
              "The end is 2023."]
+stemmer = PorterStemmer(mode=PorterStemmer.MARTIN_EXTENSIONS)
+words_to_stem = """
+caresses ponies ties caress cats feed agreed plastered bled motoring sing conflated troubled sized hopping tanned
+falling hissing fizzed failing filing happy sky relational conditional rational valency hesitancy digitizer
+conformably radically differently vilely analogously vietnamization predication operator feudalism decisiveness
+hopefulness callousness formality sensitivity sensibility triplicate formative formalize electricity electrical
+hopeful goodness revival allowance inference airliner gyroscopic adjustable defensible irritant replacement
+adjustment dependent adoption homologous communism activate angularity effective bowdlerize probate rate cease
+controlling rolling analogy apology yes say syzygy toy employing eyes being seeing need agreement oed ions on s as
+possibly crying dying news skies generalizations oscillators probabilities university organization translated
+attention attentions localness
+""".split()
 
 
 def ribes(hypothesis: str, reference: str, alpha: float = 0.25, beta: float = 0.10) -> float:
@@ -68,9 +81,11 @@ def ribes(hypothesis: str, reference: str, alpha: float = 0.25, beta: float = 0.
     return order * (count / len(hyp)) ** alpha * min(1, math.exp(1 - len(ref) / len(hyp))) ** beta
 
 
-def rouge(hypotheses, references):
+def rouge(hypotheses, references, stem):
     kinds = ["rouge1", "rouge2", "rougeL", "rougeLsum"]
-    scorer = rouge_scorer.RougeScorer(kinds)
+    scorer = rouge_scorer.RougeScorer(kinds, use_stemmer=stem)
+    if stem:  # NLTK's own variant knows exceptions that ROUGE-1.5.5 does not
+        scorer._tokenizer._stemmer = stemmer
     sums = {kind: [0.0, 0.0, 0.0] for kind in kinds}
     for hypothesis, those in zip(hypotheses, references):
         scores = scorer.score_multi([one.replace(".", "\n") for one in those], hypothesis.replace(".", "\n"))
@@ -100,7 +115,7 @@ def scores(hypotheses, references, ribes_lower=False):
         "chrf": chrf(), "chrf_lower": chrf(lowercase=True), "chrf++": chrf(word_order=2),
         "ribes": sum(max(ribes(cased(h), cased(r)) for r in those) for h, those in zip(hypotheses, references))
         / len(hypotheses),
-        "rouge": rouge(hypotheses, references),
+        "rouge": rouge(hypotheses, references, False), "rouge_stemmed": rouge(hypotheses, references, True),
     }
 
 
@@ -141,7 +156,8 @@ def write_goldens(folder: pathlib.Path) -> None:
     tokenized = {name: [[text, tokenize(text)] for text in texts] for name, tokenize in tokenizers.items()}
     document = {
         "about": "sacreBLEU, rouge-score (precision, recall, F1; '.' ends sentences) and RIBES of random text",
-        "cases": cases, "tokenized": tokenized}
+        "cases": cases, "tokenized": tokenized,
+        "stems": [[word, stemmer.stem(word)] for word in words_to_stem]}
     text = json.dumps(document, indent=1, ensure_ascii=False)
     text = re.sub(r"\[\s+([^\[\]{}]*?)\s+\]", lambda found: "[" + re.sub(r"\n +", " ", found[1]) + "]", text)
     (folder / "metrics.json").write_text(text + "\n")  # a list a line
@@ -166,6 +182,7 @@ def differences(program, folder, hypotheses, references):
         return program_scores(program, folder, hypotheses, references, "--metrics", metrics, *flags)
 
     plain, lower = ours("bleu,sacrebleu,chrf,chrf++,ribes,rouge"), ours("bleu,mteval,chrf", "--letters", "lower")
+    stemmed = ours("rouge", "--stem")
     tokenized = {name: ours("sacrebleu", "--tokenize", name)["sacreBLEU"] for name in ("char", "intl", "zh")}
     pairs = {"bleu": (plain["BLEU"], theirs["bleu"]), "bleu_lower": (lower["BLEU"], theirs["bleu_lower"]),
              "sacrebleu_13a": (plain["sacreBLEU"], theirs["sacrebleu_13a"]),
@@ -178,6 +195,7 @@ def differences(program, folder, hypotheses, references):
     for kind in ("rouge1", "rouge2", "rougeL", "rougeLsum"):
         name = kind.replace("rouge", "ROUGE-")
         pairs[kind] = plain[name + " F1"], theirs["rouge"][kind][2]
+        pairs[kind + " of stems"] = stemmed[name + " F1"], theirs["rouge_stemmed"][kind][2]
     return {name: abs(a - b) for name, (a, b) in pairs.items()}
 
 

@@ -1,8 +1,5 @@
 #include "experiments/support/metrics/chrf.h"
 
-#include <algorithm>
-#include <iterator>
-
 #include "experiments/support/metrics/ngrams.h"
 #include "experiments/support/text/words.h"
 #include "tensor/error.h"
@@ -13,24 +10,35 @@ namespace {
 
 constexpr std::size_t character_orders = 6, word_orders = 2;
 
-/// The characters without white space.
+bool is_continuation(char byte) { return (static_cast<unsigned char>(byte) & 0xc0) == 0x80; }
+
+/// The characters of valid UTF-8, without white space.
 Words characters_of(std::string_view text) {
   Words characters;
-  for (std::string_view word : split_words(text))
-    std::ranges::copy(split_characters(word), std::back_inserter(characters));
+  for (std::string_view word : split_words(text)) {
+    for (std::size_t begin = 0, end = 1; begin < word.size(); begin = end++) {
+      while (end < word.size() && is_continuation(word[end])) ++end;
+      characters.push_back(word.substr(begin, end - begin));
+    }
+  }
   return characters;
+}
+
+bool is_ascii_punctuation(char c) {
+  constexpr std::string_view punctuation = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~";
+  return punctuation.find(c) != std::string_view::npos;
 }
 
 /// The words, with one punctuation mark at the end of a word, or else one at its beginning, as a word of its own.
 Words words_of(std::string_view text) {
-  constexpr std::string_view punctuation = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~";
-  const auto is_mark = [&](char c) { return punctuation.find(c) != std::string_view::npos; };
   Words words;
   for (std::string_view word : split_words(text)) {
-    const bool is_long = word.size() > 1;
-    const std::size_t cut = is_long && is_mark(word.back())    ? word.size() - 1
-                            : is_long && is_mark(word.front()) ? 1
-                                                               : 0;
+    std::size_t cut = 0;
+    if (word.size() > 1 && is_ascii_punctuation(word.back())) {
+      cut = word.size() - 1;
+    } else if (word.size() > 1 && is_ascii_punctuation(word.front())) {
+      cut = 1;
+    }
     if (cut > 0) words.push_back(word.substr(0, cut));
     words.push_back(word.substr(cut));
   }

@@ -4,8 +4,6 @@
 #include <array>
 #include <cctype>
 
-#include <fmt/format.h>
-
 #include "experiments/support/text/words.h"
 
 namespace fovea {
@@ -15,15 +13,15 @@ namespace {
 constexpr std::array<std::string_view, 11> abbreviations = {"mr",  "mrs", "ms", "dr", "prof", "sen",
                                                             "gen", "st",  "jr", "vs", "inc"};
 
-constexpr std::string_view closing_signs[] = {"''", "\"", "'", ")", "]", "\xe2\x80\x9d", "\xe2\x80\x99"};
-
 bool closes(std::string_view word) {
-  return std::ranges::count(closing_signs, word) > 0 || word == "-rrb-" || word == "-RRB-";
+  return word == "''" || word == "\"" || word == "'" || word == ")" || word == "]" || word == "\xe2\x80\x9d" ||
+         word == "\xe2\x80\x99" || word == "-rrb-" || word == "-RRB-";
 }
 
 std::string_view without_closing(std::string_view word) {
-  for (std::string_view sign : closing_signs)
+  for (std::string_view sign : {"''", "\"", "'", ")", "]", "\xe2\x80\x9d", "\xe2\x80\x99"}) {
     while (word.size() > sign.size() && word.ends_with(sign)) word.remove_suffix(sign.size());
+  }
   return word;
 }
 
@@ -64,9 +62,13 @@ std::vector<std::string> sentences(std::string_view text) {
 }
 
 std::string lead(std::string_view text, std::int64_t count) {
-  std::vector<std::string> all = sentences(text);
-  all.resize(std::min(all.size(), static_cast<std::size_t>(count)));
-  return fmt::format("{}", fmt::join(all, " "));
+  std::string summary;
+  for (const std::string& sentence : sentences(text)) {
+    if (count-- <= 0) break;
+    if (!summary.empty()) summary += ' ';
+    summary += sentence;
+  }
+  return summary;
 }
 
 }  // namespace fovea

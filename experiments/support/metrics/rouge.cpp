@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "experiments/support/metrics/ngrams.h"
+#include "experiments/support/metrics/porter_stemmer.h"
 #include "experiments/support/text/words.h"
 #include "tensor/error.h"
 
@@ -55,14 +56,18 @@ class CommonSubsequences {
   std::vector<int> lengths_;
 };
 
-std::vector<std::string> words_of_each(std::span<const std::string_view> sentences) {
+std::vector<std::string> words_of_each(std::span<const std::string_view> sentences, const RougeOptions& options) {
   std::vector<std::string> result;
-  for (std::string_view sentence : sentences) result.push_back(rouge_words(sentence));
+  for (std::string_view sentence : sentences) result.push_back(rouge_words(sentence, options));
   return result;
 }
 
-Rouge rouge_of_one(std::string_view hypothesis, std::string_view reference) {
-  const std::string ours = rouge_words(hypothesis), theirs = rouge_words(reference);
+void keep_better(RougeScore& best, const RougeScore& other) {
+  if (other.f1 > best.f1) best = other;
+}
+
+Rouge rouge_of_one(std::string_view hypothesis, std::string_view reference, const RougeOptions& options) {
+  const std::string ours = rouge_words(hypothesis, options), theirs = rouge_words(reference, options);
   NgramNumbers ngrams(std::vector<Words>{split_words(ours), split_words(theirs)});
   const auto shared = [&] {
     return score(std::size_t(overlap(ngrams.counts(0), ngrams.counts(1))), ngrams.of(0).size(), ngrams.of(1).size());
@@ -73,23 +78,35 @@ Rouge rouge_of_one(std::string_view hypothesis, std::string_view reference) {
       score(CommonSubsequences(ngrams.of(1), ngrams.of(0)).longest(), ngrams.of(0).size(), ngrams.of(1).size());
   ngrams.lengthen();
   result.two = shared();
-  result.summary_l = rouge_l_summary(split_columns(hypothesis, '.'), split_columns(reference, '.'));
+  result.summary_l = rouge_l_summary(split_columns(hypothesis, '.'), split_columns(reference, '.'), options);
   return result;
 }
 
 }  // namespace
 
-std::string rouge_words(std::string_view text) {
-  std::string result;
-  for (const char c : lower_case(text)) {
-    const bool is_letter = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
-    if (is_letter || !result.ends_with(' ')) result += is_letter ? c : ' ';
+std::string rouge_words(std::string_view text, const RougeOptions& options) {
+  std::string result, word;
+  const auto end_word = [&] {
+    if (word.empty()) return;
+    if (!result.empty()) result += ' ';
+    result += options.stem && word.size() > 3 ? porter_stem(word) : word;
+    word.clear();
+  };
+  for (char c : text) {
+    if (c >= 'A' && c <= 'Z') c = char(c + 32);
+    if ((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9')) {
+      word += c;
+    } else {
+      end_word();
+    }
   }
-  return trimmed(result);
+  end_word();
+  return result;
 }
 
-RougeScore rouge_l_summary(std::span<const std::string_view> hypothesis, std::span<const std::string_view> reference) {
-  const std::vector<std::string> ours = words_of_each(hypothesis), theirs = words_of_each(reference);
+RougeScore rouge_l_summary(std::span<const std::string_view> hypothesis, std::span<const std::string_view> reference,
+                           const RougeOptions& options) {
+  const std::vector<std::string> ours = words_of_each(hypothesis, options), theirs = words_of_each(reference, options);
   std::vector<Words> sentences;
   for (const std::string& sentence : ours) sentences.push_back(split_words(sentence));
   for (const std::string& sentence : theirs) sentences.push_back(split_words(sentence));
@@ -113,13 +130,15 @@ RougeScore rouge_l_summary(std::span<const std::string_view> hypothesis, std::sp
   return score(matches, words_of_ours, words_of_theirs);
 }
 
-Rouge rouge(std::string_view hypothesis, std::span<const std::string> references) {
+Rouge rouge(std::string_view hypothesis, std::span<const std::string> references, const RougeOptions& options) {
   require(!references.empty(), "ROUGE: there is no reference");
   Rouge best;
   for (const std::string& reference : references) {
-    const Rouge one = rouge_of_one(hypothesis, reference);
-    for (const auto kind : {&Rouge::one, &Rouge::two, &Rouge::sentence_l, &Rouge::summary_l})
-      if ((one.*kind).f1 > (best.*kind).f1) best.*kind = one.*kind;
+    const Rouge one = rouge_of_one(hypothesis, reference, options);
+    keep_better(best.one, one.one);
+    keep_better(best.two, one.two);
+    keep_better(best.sentence_l, one.sentence_l);
+    keep_better(best.summary_l, one.summary_l);
   }
   return best;
 }

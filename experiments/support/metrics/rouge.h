@@ -1,5 +1,4 @@
-/// ROUGE: Lin 2004, "ROUGE: A Package for Automatic Evaluation of Summaries"; as `ROUGE-1.5.5 -n 2 -a` computes it,
-/// without its stemmer.
+/// ROUGE: Lin 2004, "ROUGE: A Package for Automatic Evaluation of Summaries"; as `ROUGE-1.5.5 -n 2 -a` computes it.
 ///
 ///   P = matches / words of the hypothesis,  R = matches / words of the reference,  F1 = 2 P R / (P + R)
 ///
@@ -26,14 +25,19 @@ struct Rouge {
   RougeScore summary_l;   ///< ROUGE-L at the summary level, over sentences
 };
 
+struct RougeOptions {
+  bool stem = false;  ///< compare Porter stems of words with more than three letters, as -m of ROUGE-1.5.5 does
+};
+
 /// Every '.' ends a sentence, as in files2rouge. With several references, each score is the one with the largest F1.
-Rouge rouge(std::string_view hypothesis, std::span<const std::string> references);
+Rouge rouge(std::string_view hypothesis, std::span<const std::string> references, const RougeOptions& options = {});
 
 /// ROUGE-L at the summary level, of texts that are split into sentences. A word counts at most as often as it occurs in
 /// either text.
-RougeScore rouge_l_summary(std::span<const std::string_view> hypothesis, std::span<const std::string_view> reference);
+RougeScore rouge_l_summary(std::span<const std::string_view> hypothesis, std::span<const std::string_view> reference,
+                           const RougeOptions& options = {});
 
 /// Returns the words of a text that ROUGE compares, with one space between them.
-std::string rouge_words(std::string_view text);
+std::string rouge_words(std::string_view text, const RougeOptions& options = {});
 
 }  // namespace fovea

@@ -10,7 +10,6 @@
 #include "experiments/support/metrics/chrf.h"
 #include "experiments/support/metrics/perplexity.h"
 #include "experiments/support/metrics/ribes.h"
-#include "experiments/support/metrics/rouge.h"
 #include "experiments/support/text/number.h"
 #include "experiments/support/text/words.h"
 #include "tensor/error.h"
@@ -129,11 +128,11 @@ void warn_of_other_scripts(const TextFile& file) {
                     file.name));
 }
 
-Scores rouge_scores(const Files& files, const TextMetricOptions&) {
+Scores rouge_scores(const Files& files, const TextMetricOptions& options) {
   for (const TextFile& reference : files.references) warn_of_other_scripts(reference);
-  const auto documents =
-      per_sentence(files, Tokenization::none, false,
-                   [](const auto& hypothesis, const auto& references) { return rouge(hypothesis, references); });
+  const auto documents = per_sentence(
+      files, Tokenization::none, false,
+      [&](const auto& hypothesis, const auto& references) { return rouge(hypothesis, references, options.rouge); });
   Scores scores;
   const auto add = [&](const std::string& name, RougeScore Rouge::*kind) {
     std::vector<double> f1;

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "experiments/support/metrics/rouge.h"
 #include "experiments/support/metrics/statistics.h"
 #include "experiments/support/metrics/tokenization.h"
 #include "experiments/support/text/lines.h"
@@ -15,6 +16,7 @@ struct TextMetricOptions {
   Tokenization tokenization = Tokenization::mteval_13a;  ///< of sacreBLEU
   /// If not set, each metric treats case as its original program: RIBES, ROUGE and mteval compare lower-cased text.
   std::optional<bool> lower_case = {};
+  RougeOptions rouge = {};
   std::int64_t links_from = 0, gold_from = 0;  ///< the number of the first word in links of hypotheses, of references
 };
 

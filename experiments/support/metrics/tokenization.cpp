@@ -14,15 +14,27 @@ namespace fovea {
 
 namespace {
 
+/// The characters; bytes that are not UTF-8 count as U+FFFD.
 std::u32string decoded(std::string_view text) {
+  constexpr char32_t replacement_character = 0xfffd;
   std::u32string characters;
-  for (std::size_t at = 0; at < text.size();) characters += next_character(text, at);
+  const auto* bytes = reinterpret_cast<const utf8proc_uint8_t*>(text.data());
+  for (std::size_t at = 0; at < text.size();) {
+    utf8proc_int32_t character = 0;
+    const auto length = utf8proc_iterate(bytes + at, utf8proc_ssize_t(text.size() - at), &character);
+    characters += length > 0 ? char32_t(character) : replacement_character;
+    at += length > 0 ? std::size_t(length) : 1;
+  }
   return characters;
 }
 
 std::string encoded(std::u32string_view characters) {
   std::string text;
-  for (const char32_t character : characters) append_utf8(text, character);
+  for (char32_t character : characters) {
+    utf8proc_uint8_t bytes[4];
+    const auto length = utf8proc_encode_char(utf8proc_int32_t(character), bytes);
+    text.append(reinterpret_cast<const char*>(bytes), std::size_t(length));
+  }
   return text;
 }
 
@@ -157,6 +169,18 @@ Tokenization tokenization_of(const std::string& name) {
   for (const auto& [known, tokenization] : named_tokenizations())
     if (known == name) return tokenization;
   fail("there is no tokenization '{}'", name);
+}
+
+std::string split_compounds(std::string_view text) {
+  auto is_space = [](char c) { return c == ' ' || (c >= '\t' && c <= '\r'); };
+  std::string result;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    result += text[i];
+    if (i + 2 >= text.size() || is_space(text[i]) || text[i + 1] != '-' || is_space(text[i + 2])) continue;
+    result += " ##AT##-##AT## ";
+    result += text[i += 2];
+  }
+  return result;
 }
 
 }  // namespace fovea

@@ -25,4 +25,8 @@ std::vector<std::pair<std::string, Tokenization>> named_tokenizations();
 /// The tokenization with this name. Throws Error if there is none.
 Tokenization tokenization_of(const std::string& name);
 
+/// Splits compounds, `high-quality` into `high ##AT##-##AT## quality`, as papers with tokenised BLEU on WMT's
+/// English-German do (tensor2tensor's get_ende_bleu.sh: \S-\S, byte by byte).
+std::string split_compounds(std::string_view text);
+
 }  // namespace fovea
