@@ -114,6 +114,9 @@ PairedBootstrap paired_bootstrap(const SummedMetric& baseline, const SummedMetri
   const double center = mean(sampled);
   const auto is_as_far = [&](double d) { return !(std::abs(d - center) < std::abs(result.difference)); };  // as is NaN
   result.p = double(std::ranges::count_if(sampled, is_as_far) + 1) / (options.resamples + 1);
+  const double sign = baseline.higher_is_better ? 1 : -1;
+  result.p_koehn =
+      double(std::ranges::count_if(sampled, [&](double d) { return !(sign * d > 0); })) / options.resamples;
   return result;
 }
 

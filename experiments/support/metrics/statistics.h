@@ -43,6 +43,8 @@ struct PairedBootstrap {
   /// Two-sided and centred: (count + 1) / (resamples + 1), where count is the number of resampled differences that are
   /// at least as far from their mean as `difference` is from 0. A system compared with itself has 1.
   double p = 1;
+  /// Koehn 2004: the fraction of resamples in which the challenger is not better; ties count against it. One-sided.
+  double p_koehn = 1;
 };
 
 /// A metric that is a function of sums over the test examples: BLEU of n-gram counts, perplexity of log-likelihoods, a

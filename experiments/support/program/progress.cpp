@@ -33,6 +33,15 @@ std::string rate_text(double per_second, const std::string& unit) {
   return fmt::format("{} s/{}", short_number(1 / per_second), unit.substr(0, unit.size() - unit.ends_with('s')));
 }
 
+/// "█████░░░░░░░░░░░░░░░" for 0.27
+std::string bar(double done) {
+  constexpr int cells = 20;
+  const int full = int(std::clamp(done, 0.0, 1.0) * cells);
+  std::string text;
+  for (int k = 0; k < cells; ++k) text += k < full ? "█" : "░";
+  return text;
+}
+
 }  // namespace
 
 std::string duration_text(double seconds) {
@@ -81,6 +90,7 @@ std::string Progress::line(double now, bool is_last) const {
   std::string text =
       fmt::format("{}: {}{} {}", title_, done_, total_ > 0 ? fmt::format("/{}", total_) : "", options_.unit);
   if (is_last) text += " in " + duration_text(now - began_);
+  if (total_ > 0 && !is_last && is_redrawn_) text += " " + bar(double(done_) / double(total_));
   if (total_ > 0 && !is_last) text += fmt::format(" ({}%)", 100 * done_ / total_);
   const Sample since = is_last ? Sample{began_, options_.start} : recent_.front();
   const double per_second = now > since.time ? double(done_ - since.done) / (now - since.time) : 0;

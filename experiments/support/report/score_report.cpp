@@ -74,7 +74,10 @@ Json score_json(const ScoreRow& row) {
   if (row.difference) json["difference"] = *row.difference;
   if (row.against_first) {
     const PairedBootstrap& test = *row.against_first;
-    json.update({{"difference_low", test.interval.low}, {"difference_high", test.interval.high}, {"p", test.p}});
+    json.update({{"difference_low", test.interval.low},
+                 {"difference_high", test.interval.high},
+                 {"p", test.p},
+                 {"p_koehn", test.p_koehn}});
   }
   if (!row.line.empty()) json["line"] = row.line;
   return json;
