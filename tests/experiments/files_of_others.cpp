@@ -217,7 +217,7 @@ BOOST_AUTO_TEST_CASE(alibi_has_the_slopes_of_the_published_code) {
     options.heads = heads;
     options.shape = {1, 2, 2, 2 * heads};
     options.precision = AttentionCase::Precision::f64;
-    for (const auto& [name, tensor] : attend_case(options, {}).tensors)
+    for (const auto& [name, tensor] : attend_case(options, {}))
       if (name == "slope") return tensor.to_vector<double>();
     return std::vector<double>();
   };

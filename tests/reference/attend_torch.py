@@ -1369,7 +1369,7 @@ def random_inputs(rng, generator, attention, place, H, d):
     grid = "relative_2d" in names and rng.random() < 0.7
     if rng.random() < 0.2 and not key_for_each and not names.get("window", {}).get("forward_only"):
         case["offset"] = rng.randint(0, n) if place == "cross" else max(n - m, 0) + rng.choice([0, 0, 0 if grid else 1])
-        given[rng.choice(["step", "query_offset"])] = torch.tensor([case["offset"]])
+        given["query_offset"] = torch.tensor([case["offset"]])
     counts = [attention.head_count(H)]
     if isinstance(attention, Combined):
         counts.append(sum(count for _, count in attention.shares))
@@ -1502,8 +1502,6 @@ class Case:
         command = [program, "--method", self.method, "--heads", str(self.case["heads"]), "--place", self.place,
                    "--in", str(folder / "in.safetensors"), "--out", str(folder / "out.safetensors"), "--gradients",
                    "--weights", "--seed", str(self.seed), *flags]
-        if self.case["causal"]:
-            command.append("--causal")
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode != 0:
             raise RuntimeError(f"exit {done.returncode}: {done.stderr.strip()}")

@@ -6,7 +6,6 @@
 #include "attention/registry.h"
 #include "experiments/support/attend/attention_case.h"
 #include "experiments/support/attend/attention_catalogue.h"
-#include "experiments/support/report/attention_view.h"
 #include "tensor/cpu/threads.h"
 #include "tensor/format/npy.h"
 
@@ -60,11 +59,7 @@ void attend_program(Cli& cli) {
   int threads = 0;
   cli.describe(
       "Computes any attention method on tensors from a file, or on random ones, and writes all inputs, parameters and "
-      "results. Tensors of --in: query [B, m, d_q]; key [B, n, d_k] and value [B, n, d_v], absent in self-attention; "
-      "lengths [B]; query_offset [1]; documents, i32 or i64 [B, n], the number of each token's document, if a row has "
-      "several; allowed, bool or u8 [B or 1, H or 1, m or 1, n], false where a query must not see a key; mask; "
-      "left_pointer, right_pointer; grid; step_input, previous_focus; cotangent; and parameters by name. --describe "
-      "lists those that a method reads.");
+      "results. --describe METHOD lists the tensors that --in may have: inputs, and parameters by name.");
   cli.add(options);
   cli.option("--in", in,
              "a .safetensors file of inputs and parameters, or a .npy file of one, which is called like the file "
@@ -81,25 +76,19 @@ void attend_program(Cli& cli) {
   if (list) return fmt::print("{}", attention_table().text());
   if (cli.given("--describe"))
     return with_flag("--describe", [&] {
-      std::int64_t width = options.shape.empty() ? 8 : options.shape.back();
+      const std::int64_t width = options.shape.empty() ? 8 : options.shape.back();
       fmt::print("{}", describe_attention(described, {.model_dim = width, .heads = options.heads}));
     });
 
   started_device(cli, options.device);
   const Safetensors given = read_inputs(in);
-  AttentionResult result = attend_case(options, given);
-  for (const std::string& name : result.unread)
-    fmt::print(stderr, "attend: {}: {} does not read '{}'\n", given.source, options.method, name);
+  const CaseTensors tensors = attend_case(options, given);
   if (options.heads > 1 && find_combination(parse_specification(options.method)[0].name) &&
       options.method.find("multi_head") == std::string::npos)
     fmt::print(stderr, "attend: --heads {} has no effect on {}: each mechanism in its brackets is one head\n",
                options.heads, options.method);
-  if (cli.given("--shape") && given.find("query"))
-    fmt::print(stderr, "attend: --shape has no effect: the query is in {}\n", given.source);
-  if (out.empty()) return fmt::print("{}", summary(result.tensors).text());
-  write_safetensors(
-      out, result.tensors,
-      {{"method", options.method}, {"place", name_of(result.place)}, {"heads", std::to_string(options.heads)}});
+  if (out.empty()) return fmt::print("{}", summary(tensors).text());
+  write_safetensors(out, tensors, {{"method", options.method}, {"heads", std::to_string(options.heads)}});
 }
 
 }  // namespace fovea

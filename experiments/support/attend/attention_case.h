@@ -25,10 +25,8 @@ struct AttentionCase {
   std::string method = "global";
   std::vector<int> shape{2, 6, 6, 8};  ///< B, m, n, d of random inputs
   int heads = 1;
-  bool causal = false;
-  /// If not given: decoder if causal; otherwise encoder if the keys are the queries, and cross if not. decoder requires
-  /// causal; encoder and cross exclude it.
-  std::optional<Place> place;
+  std::optional<Place> place =
+      {};  ///< if not given: cross if there are keys that are not the queries, otherwise encoder
   AttentionEngine engine = AttentionEngine::fastest;
   Precision precision = Precision::f32;
   std::string device = "cpu";  ///< cpu, cuda or cuda:N
@@ -39,32 +37,22 @@ struct AttentionCase {
   Device compute_device() const { return device_of(device); }
 };
 
-/// All tensors of a run, as they are written to the file --out.
-struct AttentionResult {
-  CaseTensors tensors;  ///< inputs, parameters, output, quantities and, with the flags, weights and gradients
-  std::vector<std::string> unread;  ///< names of given inputs that this attention does not read
-  Place place;
-};
-
-/// A name that is not in `taken`: `name` itself, or else name_2, name_3, ...
-std::string free_name(const std::string& name, const std::vector<std::string>& taken);
-
-/// Computes the attention. `given` holds tensors by name, all optional; other names are errors:
+/// Computes the attention and returns all tensors in the order of the file --out: inputs, parameters, output, the
+/// method's quantities and, with the flags, weights and gradients. `given` holds tensors by name, all optional; other
+/// names are errors:
 ///   query [B, m, d_q], key [B, n, d_k], value [B, n, d_v]   default of key: the query; default of value: the key
-///   lengths [B]                                              number of real keys of each sentence; the rest is padding
-///   query_offset or step [1]                                 position of the first query
-///   allowed [B or 1, H or 1, m or 1, n]                      bool or u8: false where a query must not see a key
-///   documents [B, n]                                         number of each token's document, if a row has several
-///   mask [B or 1, H or 1, m or 1, n]                         AttentionInput::mask, numbers in [0, 1] or bool
-///   left_pointer, right_pointer                              for window(pointers=given): positions [B or 1, H or 1,
-///                                                            m or 1], or distributions over the keys [..., n]
-///   grid [n, 2] or [B or 1, n, 2]                            row and column of each token
-///   step_input [B, m, d_e], previous_focus [B] or [B, H]     inputs of step-by-step decoding
-///   cotangent, of the output's shape                         gradients are those of the sum of output * cotangent
+///   lengths, query_offset, allowed, documents               of AttentionInput, for all methods
+///   mask, left_pointer, right_pointer, grid,                of AttentionInput, for methods that read them; those of
+///   step_input, previous_focus                              floating-point numbers are differentiable
+///   cotangent, of the output's shape                        gradients are those of the sum of output * cotangent
 ///   parameters, by their names
-/// Query, cotangent and parameters that are not given are random, drawn with the seed. Floating-point tensors are
-/// converted to the precision. Throws Error for unknown names, wrong shapes and types; the message has the names of the
-/// file and of the tensor.
-AttentionResult attend_case(const AttentionCase& options, const Safetensors& given);
+/// Results of an earlier run are computed anew. Query, cotangent and parameters that are not given are random, drawn
+/// with the seed; without query_offset, the last query of a decoder is at the last key. Floating-point tensors are
+/// converted to the precision. Throws Error for unknown names, wrong shapes and types.
+CaseTensors attend_case(const AttentionCase& options, const Safetensors& given);
+
+/// The inputs that every method reads; other optional ones are those of inputs_of().
+inline const std::vector<std::string> common_inputs{"query",   "key",       "value",        "lengths",
+                                                    "allowed", "documents", "query_offset", "cotangent"};
 
 }  // namespace fovea
