@@ -9,7 +9,6 @@
 #include "experiments/support/report/sheet.h"
 #include "experiments/support/report/svg.h"
 #include "experiments/support/text/words.h"
-#include "tensor/support/atomic_file.h"
 #include "tensor/support/suggestion.h"
 
 namespace {
@@ -21,7 +20,7 @@ struct Options {
   std::vector<std::string> runs;
   std::string baseline, sheet;
   fs::path figures;
-  bool list_sheets = false, index = false;
+  bool list_sheets = false;
   OutputFlags output;
 
   void add_to(Cli& cli) {
@@ -31,7 +30,6 @@ struct Options {
     cli.option("--sheet", sheet, "lay the runs out as this table of a paper, beside the paper's numbers");
     cli.option("--list-sheets", list_sheets, "print the names of all sheets, and exit");
     cli.option("--figures", figures, "write every chart and picture as an SVG file into this directory");
-    cli.option("--index", index, "write index.html, a page with a line for every run in the directory, into it");
     cli.add(output);
   }
 };
@@ -49,25 +47,6 @@ void print_sheets() {
 void add_origin(Finding& finding, const RunResult& run) {
   if (run.starts.empty()) finding.runs.push_back(run.directory);
   finding.starts.insert(finding.starts.end(), run.starts.begin(), run.starts.end());
-}
-
-/// The tables of all groups.
-Finding comparison_finding(const ComparisonReport& report) {
-  Finding finding;
-  for (const RunGroup& group : report.groups) {
-    const std::size_t baseline = baseline_of(group, report.baseline);
-    for (const ComparedRow& row : group.rows)
-      for (const RunResult& run : row.runs) add_origin(finding, run);
-    finding.tables.push_back({.name = group.title,
-                              .table = comparison_table(group.rows, baseline),
-                              .caption = comparison_caption(group.rows, baseline)});
-  }
-  finding.page = [report](const std::string& origin) {
-    ComparisonReport page = report;
-    page.subtitle = origin;
-    return page_of(page).html();
-  };
-  return finding;
 }
 
 /// The tables of a sheet, one after the other of runs with given and with searched learning rates.
@@ -94,79 +73,26 @@ Finding sheet_finding(const std::string& name, const std::vector<RunResult>& run
   return finding;
 }
 
-/// Writes every chart and picture of the page, in order: 01-development-set.svg, ...
-void write_figures(const Report& page, const fs::path& directory) {
-  fs::create_directories(directory);
-  int number = 0;
-  for (const Figure& figure : page.figures()) {
-    const fs::path path = directory / fmt::format("{:02}-{}.svg", ++number, file_name_for(figure.title));
-    write_svg(path, figure.svg);
-  }
-  fmt::print(stderr, "{} in {}\n", counted(static_cast<std::size_t>(number), "figure"), directory.string());
+/// Writes every chart and picture of a page, in order: 01-development-set.svg, ... `owner`: the row that has them.
+void write_figures(const Finding& page, const fs::path& directory, int& number, const std::string& owner = "") {
+  for (const Figure& figure : page.figures)
+    write_svg(directory / fmt::format("{:02}-{}.svg", ++number, file_name_for(owner + " " + figure.title())),
+              figure.svg);
+  for (const auto& sections : {page.sections, page.sections_of_page ? page.sections_of_page() : std::vector<Finding>()})
+    for (const Finding& section : sections)
+      write_figures(section, directory, number, section.subtitle.empty() ? owner : section.subtitle);
 }
 
-/// Ends the program with an error if runs were damaged, after the others have been shown: a script that only looks at
-/// the exit status must not take a table without them for the whole.
-void require_undamaged(std::size_t damaged) {
-  require(damaged == 0, "{}; the others are complete",
-          damaged == 1 ? "1 run is damaged, named above" : fmt::format("{} runs are damaged, named above", damaged));
-}
-
-/// index.html: a line for every run in the directory, the newest first. Returns the number of damaged runs.
-std::size_t write_index(const fs::path& directory, const std::string& origin) {
-  std::vector<std::pair<std::string, std::vector<Cell>>> lines;  // by the time of the start
-  const auto add = [&](const RunResult& run, const std::string& state) {
-    const std::vector<Json> starts = starts_of(run);
-    const std::string started = starts.empty() ? "" : text_at(starts.back(), "started");
-    const fs::path place = fs::relative(run.directory, directory);
-    Cell link(place.string());
-    for (const fs::path& report : {place.parent_path() / "report.html", place / "report.html"})
-      if (fs::exists(directory / report)) link.link(link_to(report));
-    lines.push_back(
-        {started,
-         {started, link, text_at(run.configuration, "program"), run.row,
-          run.configuration.is_null() ? Cell() : Cell(run.seed), text_at(run.configuration, "data"), state}});
-  };
-  const LoadedRuns loaded = load_runs({directory});
-  for (const RunResult& run : loaded.runs) {
-    const TextScore* score = run.tests.empty() ? nullptr : &run.tests.front().scores().front();
-    add(run, score ? fmt::format("{} {:.{}f}", score->name, score->metric.value(), score->decimals) : "failed");
-  }
-  for (const DamagedRun& run : loaded.damaged) {
-    fmt::print(stderr, "{}\n", run.reason);
-    add({.directory = run.directory}, "damaged");  // only its place is known
-  }
-  std::stable_sort(lines.begin(), lines.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
-  Table table({"started", "directory", "program", "row", "seed", "data", "test"});
-  for (auto& [started, cells] : lines) table.row(std::move(cells));
-  const Finding index{.title = "Runs in " + fs::weakly_canonical(directory).string(),
-                      .notes = {"The newest first. A link leads to the report of the run or of its comparison."},
-                      .tables = {{"", table}},
-                      .origin = origin};
-  write_file_atomically(directory / "index.html", contents_of(index, Format::html));
-  fmt::print("{}\n", (directory / "index.html").string());
-  return loaded.damaged.size();
-}
-
-/// How to have a damaged run again. A test of a model has nothing to continue with.
-std::string remedy_for(const fs::path& run) {
-  return fs::exists(run / "config.json") ? "delete its result.json and continue it with --resume to have it"
-                                         : "make it again";
-}
-
-/// The comparable groups that have a finished run. Names every damaged or failed run on standard error; throws Error if
-/// no other is left.
-std::vector<RunGroup> finished_groups(const LoadedRuns& loaded) {
-  std::vector<std::string> lost;
-  for (const DamagedRun& run : loaded.damaged)
-    lost.push_back(run.reason + "; the run is left out; " + remedy_for(run.directory));
-  for (const RunResult& run : loaded.runs)
-    if (!run.failure.empty()) lost.push_back(run.directory.string() + ": " + run.failure);
-  std::vector<RunGroup> groups = comparable_groups(loaded.runs);
-  std::erase_if(groups, [](const RunGroup& group) { return !group.has_finished(); });
-  require(!groups.empty(), "{}{}", lost.empty() ? "no run" : lost.front(),
-          lost.size() > 1 ? fmt::format("; {} more runs are damaged or failed", lost.size() - 1) : "");
-  for (const std::string& line : lost) fmt::print(stderr, "{}\n", line);
+/// The comparable groups that have a finished run. Names every failed run on standard error; throws Error if no other
+/// is left.
+std::vector<RunGroup> finished_groups(const std::vector<RunResult>& runs) {
+  std::vector<std::string> failed;
+  for (const RunResult& run : runs)
+    if (!run.failure.empty()) failed.push_back(run.directory.string() + ": " + run.failure);
+  std::vector<RunGroup> groups = comparable_groups(runs);
+  std::erase_if(groups, [](const RunGroup& group) { return all_failed(group.rows); });
+  require(!groups.empty(), "{}", failed.empty() ? "no run" : listed(failed, "; "));
+  for (const std::string& line : failed) fmt::print(stderr, "{}\n", line);
   if (groups.size() > 1)
     fmt::print(stderr, "The runs form {} groups (other program or other test set); each gets its own table.\n",
                groups.size());
@@ -186,23 +112,21 @@ void report(const Cli& cli, const Options& options) {
   require(!options.runs.empty(), "RUNS, the directories of finished runs, are missing");
   require(options.baseline.empty() || options.sheet.empty(),
           "--baseline: not with --sheet; a sheet's rows are tested against its first row");
-  const std::vector<fs::path> directories(options.runs.begin(), options.runs.end());
-  if (options.index) {
-    require(options.output.out.empty(),
-            "--index: not with --out; index.html is written into the directory of the runs");
-    std::size_t damaged = 0;
-    for (const fs::path& directory : directories) damaged += write_index(directory, origin_of({}, cli.command()));
-    return require_undamaged(damaged);
-  }
-  const LoadedRuns loaded = load_runs(directories);
-  ComparisonReport all{
-      .title = "Runs", .subtitle = "", .groups = finished_groups(loaded), .baseline = options.baseline};
+  const std::vector<RunResult> runs = load_runs({options.runs.begin(), options.runs.end()});
+  ComparisonReport all{.title = "Runs", .groups = finished_groups(runs), .baseline = options.baseline};
   if (all.groups.size() == 1) all.title = all.groups.front().title;
   require_baseline(all.groups, options.baseline);
-  if (!options.figures.empty()) write_figures(page_of(all), options.figures);
-  options.output.write(cli,
-                       options.sheet.empty() ? comparison_finding(all) : sheet_finding(options.sheet, loaded.runs));
-  require_undamaged(loaded.damaged.size());
+  Finding finding = finding_of(all);
+  if (!options.figures.empty()) {
+    fs::create_directories(options.figures);
+    int number = 0;
+    write_figures(finding, options.figures, number);
+    fmt::print(stderr, "{} in {}\n", counted(static_cast<std::size_t>(number), "figure"), options.figures.string());
+  }
+  for (const RunGroup& group : all.groups)
+    for (const ComparedRow& row : group.rows)
+      for (const RunResult& run : row.runs) add_origin(finding, run);
+  options.output.write(cli, options.sheet.empty() ? finding : sheet_finding(options.sheet, runs));
 }
 
 }  // namespace

@@ -431,7 +431,8 @@ BOOST_AUTO_TEST_CASE(what_is_wrong_is_said_in_one_line) {
            {toy("global").with("key", {1, 2}, {1, 1, 2}).with("value", {1, 2, 3, 4}, {1, 2, 2}),
             "--method 'global': attention: query [1, 3, 2], key [1, 1, 2], value [1, 2, 2]; expected [B, I, 2], [B, J, "
             "2] and [B, J, 2]"},
-           {toy("global").lengths({4}), "--method 'global': attention: the key length at [0] of [1] is 4; it must be in 0 to 3"},
+           {toy("global").lengths({4}),
+            "--method 'global': attention: the key length at [0] of [1] is 4; it must be in 0 to 3"},
            {toy("global").lengths({3, 3}),
             "--method 'global': attention: there are 2 key lengths for 1 sentences; expected one for each"},
            {toy("global").with("lengths", {3}, {1}),

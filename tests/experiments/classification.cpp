@@ -232,7 +232,7 @@ BOOST_AUTO_TEST_CASE(a_page_has_table_curves_and_maps_of_every_attention) {
   BOOST_TEST(html.size() < 1'000'000u);
   for (const char* part : {"Development set", "Training loss", "<h3>global</h3>", "<h3>window(use=additive)</h3>",
                            ">layer 1: weights</text>", ">layer 1: left pointer<", ">layer 1: window<", "<p>Seed ",
-                           "over 2 seeds", "attractors: 0", ">Examples<"})
+                           "mean ± standard deviation over 2 seeds", "attractors: 0", ">Examples<"})
     BOOST_TEST(contains(html, part), part << " is missing");
   BOOST_TEST(count(html, "<path class=\"band") == 8u);     // a curve with its deviation for each attention, twice
   BOOST_TEST(count(html, ": weights</text>") == 4u * 3u);  // three sentences
@@ -242,9 +242,9 @@ BOOST_AUTO_TEST_CASE(a_page_has_table_curves_and_maps_of_every_attention) {
 
   // On a page of very many attentions each keeps some pictures, and the page says that others are left out.
   const RunResult run = *load_result(out / "window-use=additive-seed-1");
-  ComparisonReport report{.title = "agreement", .subtitle = "data", .groups = {{"", {}}}};
+  ComparisonReport report{.title = "agreement", .groups = {{"", {}}}};
   report.groups.front().rows.resize(80, {"window(use=additive)", "", {run}});
-  const std::string many = page_of(report).html();
+  const std::string many = contents_of(finding_of(report), Format::html);
   BOOST_TEST(many.size() < 8'000'000u);
   BOOST_TEST(markup_error(many) == "");
   BOOST_TEST(count(many, "<h3>window(use=additive)</h3>") == 80u);

@@ -49,8 +49,6 @@ RunResult saved_run(const std::filesystem::path& directory, const std::string& p
   return run;
 }
 
-void damage(const std::filesystem::path& run) { std::filesystem::resize_file(run / "result.json", 50); }
-
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(report)
@@ -65,51 +63,32 @@ BOOST_AUTO_TEST_CASE(the_checker_of_markup_can_fail) {
 BOOST_AUTO_TEST_CASE(hostile_tokens_are_shown_not_obeyed) {
   std::string escaped = escape_html(hostile);
   BOOST_TEST(escaped == "&lt;/script&gt;&lt;b a=&quot;x&quot; b=&#39;y&#39;&gt;&amp;amp;␁␊\ufffd\ufffd]]&gt;");
-  Report report(hostile, hostile);
-  Table table({hostile, "b"});
-  table.row({hostile, 1});
-  report.section(hostile).text(hostile).code(hostile).add(table, hostile).add(example_map());
-  report.subsection(hostile).add(LineChart{hostile, {hostile}, {hostile}, {{hostile, {1, 2}, {3, 4}, {}}}});
-  report.add(LineChart{hostile, {hostile}, {hostile}, {{hostile, {1, 2}, {3, 4}, {}}}, true});
-  report.add(Histogram{hostile, {hostile}, {{hostile, {1, 2, 2}}}});
-  report.section("two").configuration(Json{{"a<b>", hostile.substr(0, 20)}, {"n", nullptr}, {"list", {1, "&"}}});
-  std::string html = report.html();
+  const LineChart chart{hostile, {hostile}, {hostile}, {{hostile, {1, 2}, {3, 4}, {}}}};
+  LineChart cloud = chart;
+  cloud.points = true;
+  Finding finding{.title = hostile, .notes = {hostile}, .outputs = {hostile}, .origin = hostile};
+  finding.tables = {{hostile, Table({hostile, "b"}).row({hostile, 1}), hostile}};
+  finding.figures = {example_map(), chart, cloud};
+  finding.sections = {{.title = hostile, .subtitle = hostile, .notes = {hostile}}, {.title = "two"}};
+  const std::string html = html_of(finding);
   BOOST_TEST(markup_error(html) == "");
   for (const char* wrong : {"<b a=", "\x01", "\xff", "\u202e"}) BOOST_TEST(!contains(html, wrong));
 }
 
 BOOST_AUTO_TEST_CASE(a_page_stands_alone) {
-  Folder folder;
-  Report report("agreement");
-  report.section("Attention").add(example_map()).add(example_map()).text("end");
-  report.write(folder / "report.html");
-  std::string html = contents(folder / "report.html");
+  Finding finding{.title = "agreement"};
+  finding.sections.push_back({.title = "Attention", .notes = {"end"}, .figures = {example_map(), example_map()}});
+  finding.sections_of_page = [] { return std::vector<Finding>{{.title = "Later"}}; };
+  const std::string html = html_of(finding);
   BOOST_TEST(html.starts_with("<!DOCTYPE html>"));
   for (const char* outside : {"<script", "src=", "@import", "url(", "<link", "href=\"http"}) {
     BOOST_TEST(!contains(html, outside));
   }
   BOOST_TEST(count(html, "http") == count(html, "http://www.w3.org/2000/svg"));  // a name, never fetched
   BOOST_TEST(contains(html, "prefers-color-scheme: dark"));
+  BOOST_TEST(contains(html, "<a href=\"#section-2\">Later</a>"));
   BOOST_TEST(count(html, "<div class=\"figures\">") == 1u);  // both maps side by side
-}
-
-BOOST_AUTO_TEST_CASE(a_single_map_has_a_cell_with_its_value_for_every_pair) {
-  HeadMaps map = example_map();
-  map.title = "map";
-  map.heads[0].marked = {{1, 2}};
-  std::string text = svg(map);
-  BOOST_TEST(markup_error(text) == "");
-  BOOST_TEST(count(text, "<title>query ") == 6u);
-  BOOST_TEST(contains(text, "fill-opacity=\"0.7\"><title>query 0 &#39;the&#39;, key 2 &#39;&amp;&#39;: 0.7</title>"));
-  BOOST_TEST(contains(text, "class=\"cold\""));
-  BOOST_TEST(count(text, "class=\"marked\"") == 1u);
-  map.heads[0].values[0] = std::nan("");
-  map.heads[0].values[1] = -std::numeric_limits<double>::infinity();
-  std::string missing = svg(map);
-  BOOST_TEST(count(missing, "class=\"missing\"") == 2u);
-  BOOST_TEST(!contains(missing, "opacity=\"nan"));
-  map.keys.pop_back();
-  BOOST_TEST(contains(message_of([&] { svg(map); }), "6 values for 2 queries and 2 keys; expected 4"));
+  BOOST_TEST(!contains(contents_of(finding, Format::markdown), "Later"));
 }
 
 BOOST_AUTO_TEST_CASE(maps_of_heads_share_a_colour_scale_and_show_centres) {
@@ -131,6 +110,12 @@ BOOST_AUTO_TEST_CASE(maps_of_heads_share_a_colour_scale_and_show_centres) {
   BOOST_TEST(message_of([&] { svg(maps); }) ==
              "maps 'weights': head 1 has 5 values for 2 queries and 3 keys; expected 6");
   BOOST_TEST(markup_error(svg(HeadMaps{})) == "");
+  HeadMaps one = example_map();
+  one.heads[0].marked = {{1, 2}};
+  one.heads[0].values[0] = -std::numeric_limits<double>::infinity();
+  BOOST_TEST(markup_error(svg(one)) == "");
+  for (const char* style : {"class=\"marked\"", "<path class=\"missing\"", "<path class=\"cold\""})
+    BOOST_TEST(count(svg(one), style) == 1u, style);
 }
 
 BOOST_AUTO_TEST_CASE(gaps_break_a_curve_and_bad_values_never_reach_the_drawing) {
@@ -189,20 +174,11 @@ BOOST_AUTO_TEST_CASE(curves_of_one_colour_differ_in_their_strokes) {
 
 BOOST_AUTO_TEST_CASE(charts_without_data_say_so) {
   for (const std::string& text :
-       {svg(LineChart{"t", {"x"}, {"y"}, {}}), svg(LineChart{"t", {"x"}, {"y"}, {{"s", {}, {}, {}}}, true}),
-        svg(Histogram{"t", {"x"}, {}}), svg(Histogram{"t", {"x"}, {{"g", {}}}})}) {
+       {svg(LineChart{"t", {"x"}, {"y"}, {}}), svg(LineChart{"t", {"x"}, {"y"}, {{"s", {}, {}, {}}}, true})}) {
     BOOST_TEST(markup_error(text) == "");
     BOOST_TEST(contains(text, "no data"));
     BOOST_TEST(!contains(text, "nan"));
   }
-}
-
-BOOST_AUTO_TEST_CASE(a_histogram_shows_shares_of_all_values) {
-  Histogram histogram{"", {.label = "D", .low = 0.0, .high = 4.0}, {{"", {0.5, 1.5, 1.6, 4.0, 9, std::nan("")}}}, 4};
-  // bins 0, 1, 1 and 3 get a sixth each, 9 and NaN are outside; the axis goes up to 40 % at 234 pixels above the base
-  std::string text = svg(histogram);
-  BOOST_TEST(markup_error(text) == "");
-  BOOST_TEST(contains(text, "M25.6 260V162.5h115.100V65h115.100V260h115.100V162.5h115.100V260Z"));
 }
 
 BOOST_AUTO_TEST_CASE(ticks_are_round_and_inside) {
@@ -253,59 +229,33 @@ BOOST_AUTO_TEST_CASE(each_of_several_groups_has_its_name_in_every_format) {
       report("csv").starts_with("table,model,accuracy %,parameters,AER\n"
                                 "\"agreement: some, test: 4 examples\",global,50,10,\n"
                                 "\"translate: some, test: 4 examples\",gaussian,75,10,0.5\n# Printed 20"));
-  BOOST_TEST(
-      report("tsv").starts_with("table\tmodel\taccuracy %\tparameters\tAER\n"
-                                "agreement: some, test: 4 examples\tglobal\t50\t10\t\n"
-                                "translate: some, test: 4 examples\tgaussian\t75\t10\t0.5\n# Printed 20"));
   const std::string latex = report("latex");
   BOOST_TEST(latex.starts_with(
                  "% The tables need \\usepackage{booktabs}\n% agreement: some, test: 4 examples\n\\begin{tabular}"),
              latex);
   BOOST_TEST(contains(latex, "\n% translate: some, test: 4 examples\n\\begin{tabular}"), latex);
   BOOST_TEST(contains(report("markdown"), "\n## translate: some, test: 4 examples\n\n"));
-  // the rows of one group stand alone
-  const Ended one = ended("report", {a, "--format", "json"});
-  BOOST_TEST(Json::parse(one.out).at("tables").at(0).at("rows").at(0).at("model") == "global");
 }
 
-BOOST_AUTO_TEST_CASE(damaged_and_failed_runs_are_named_and_the_others_reported) {
+BOOST_AUTO_TEST_CASE(damaged_runs_are_refused_and_failed_ones_named) {
   Folder folder;
   saved_run(folder / "good", "agreement", "global", "1100");
-  saved_run(folder / "truncated", "agreement", "gaussian", "1100");
-  damage(folder / "truncated");
   saved_run(folder / "diverged", "sentiment", "gaussian", "");
-  const std::string damaged = (folder / "truncated/result.json").string() + ": not JSON, or cut short, at line ",
-                    diverged = (folder / "diverged").string() + ": training diverged at update 2\n";
-  const std::string last = "report: 1 run is damaged, named above; the others are complete\n";
+  const std::string diverged = (folder / "diverged").string() + ": training diverged at update 2\n";
   const Ended all = ended("report", {folder.path.string()});
-  BOOST_TEST(all.status == 2, all.err);
+  BOOST_TEST(all.status == 0);
   BOOST_TEST(contains(all.out, "\nglobal "), all.out);
-  BOOST_TEST(all.err.starts_with(damaged), all.err);
-  BOOST_TEST(contains(all.err, "; the run is left out; make it again\n"), all.err);
-  BOOST_TEST(all.err.ends_with("\n" + diverged + last), all.err);
-  BOOST_TEST(count(all.err, "\n") == 3u, all.err);
-  std::ofstream(folder / "truncated" / "config.json") << "{}";  // which a run has that can be continued
-  BOOST_TEST(contains(ended("report", {folder.path.string()}).err,
-                      "; the run is left out; delete its result.json and continue it with --resume"));
-  const Ended page_of_all = ended("report", {folder.path.string(), "--out", (folder / "all.html").string()});
-  BOOST_TEST(page_of_all.status == 2);
-  BOOST_TEST(contains(contents(folder / "all.html"), "global"));
-
-  const Ended index = ended("report", {folder.path.string(), "--index"});
-  BOOST_TEST(index.status == 2, index.err);
-  BOOST_TEST(index.err.starts_with(damaged), index.err);
-  BOOST_TEST(index.err.ends_with(last), index.err);
-  const std::string page = contents(folder / "index.html");
-  BOOST_TEST(markup_error(page) == "");
-  for (const char* cell : {"<td>damaged</td>", "<td>failed</td>", "<td>truncated</td>"})
-    BOOST_TEST(contains(page, cell), cell);
-
-  for (const char* lost : {"truncated", "diverged"}) {
-    const Ended none = ended("report", {(folder / lost).string()});
-    BOOST_TEST(none.status == 2);
-    BOOST_TEST(contains(none.err, lost), none.err);
-    BOOST_TEST(count(none.err, "\n") == 1u, none.err);
-  }
+  BOOST_TEST(all.err == diverged);
+  const Ended none = ended("report", {(folder / "diverged").string()});
+  BOOST_TEST(none.status == 2);
+  BOOST_TEST(none.err == "report: " + diverged);
+  saved_run(folder / "truncated", "agreement", "gaussian", "1100");
+  std::filesystem::resize_file(folder / "truncated/result.json", 50);
+  const Ended damaged = ended("report", {folder.path.string()});
+  BOOST_TEST(damaged.status == 2);
+  BOOST_TEST(contains(damaged.err, (folder / "truncated/result.json").string() + ": not JSON, or cut short, at line "),
+             damaged.err);
+  BOOST_TEST(count(damaged.err, "\n") == 1u, damaged.err);
 }
 
 BOOST_AUTO_TEST_CASE(wrong_formats_and_places_are_refused_with_what_would_be_right) {
@@ -315,7 +265,7 @@ BOOST_AUTO_TEST_CASE(wrong_formats_and_places_are_refused_with_what_would_be_rig
   std::ofstream(folder / "animals.tsv") << "a cat\tblue\n";
   std::filesystem::create_directories(out);
   const std::string advice =
-      ": a table is no picture; use text, markdown, latex, csv, tsv, json or html; --figures DIRECTORY writes the "
+      ": a table is no picture; use text, markdown, latex, csv, json or html; --figures DIRECTORY writes the "
       "pictures\n";
   const std::map<std::vector<std::string>, std::string> mistakes{
       {{run, "--format", "svg"}, "report: --format svg" + advice},
@@ -347,7 +297,7 @@ BOOST_AUTO_TEST_CASE(a_run_json_of_any_content_stops_no_report) {
   for (const char* content :
        {"3", "{", "{\"started\": {}}", "[3, null, {\"started\": 7, \"machine\": [], \"commit\": null}]"}) {
     std::ofstream(folder / "a/run.json") << content;
-    for (const std::vector<std::string>& flags : {std::vector<std::string>{}, {"--format", "html"}, {"--index"}}) {
+    for (const std::vector<std::string>& flags : {std::vector<std::string>{}, {"--format", "html"}}) {
       const Ended done = ended("report", joined({folder.path.string()}, flags));
       BOOST_TEST(done.status == 0, content << ": " << done.err);
     }
@@ -379,19 +329,9 @@ BOOST_AUTO_TEST_CASE(trials_without_a_test_are_left_out) {
     if (run.row == "run") run.tests = {{.examples = {{.reference = "a", .hypothesis = "a"}}, .metrics = {"accuracy"}}};
     save_result(run);
   }
-  const LoadedRuns loaded = load_runs({folder.path});
-  BOOST_TEST_REQUIRE(loaded.runs.size() == 1u);
-  BOOST_TEST(loaded.runs[0].row == "run");
-  BOOST_TEST(loaded.damaged.empty());
-}
-
-BOOST_AUTO_TEST_CASE(links_lead_to_directories_of_any_name) {
-  BOOST_TEST(link_to("a b/50%#?x:é.html") == "a%20b/50%25%23%3Fx%3A%C3%A9.html");
-  Folder folder;
-  saved_run(folder / "a #1%", "agreement", "global", "1100");
-  std::ofstream(folder / "a #1%/report.html") << "page";
-  BOOST_TEST(ended("report", {folder.path.string(), "--index"}).status == 0);
-  BOOST_TEST(contains(contents(folder / "index.html"), "<a href=\"a%20%231%25/report.html\">a #1%</a>"));
+  const std::vector<RunResult> loaded = load_runs({folder.path});
+  BOOST_TEST_REQUIRE(loaded.size() == 1u);
+  BOOST_TEST(loaded[0].row == "run");
 }
 
 BOOST_AUTO_TEST_CASE(a_run_without_a_row_is_named_after_its_directory) {
@@ -405,30 +345,23 @@ BOOST_AUTO_TEST_CASE(a_run_without_a_row_is_named_after_its_directory) {
   BOOST_TEST(title_of(run) == "global");
 }
 
-BOOST_AUTO_TEST_CASE(figures_of_attentions_have_the_names_of_their_rows) {
+BOOST_AUTO_TEST_CASE(pictures_of_attentions_are_read_as_they_were_written) {
   Folder folder;
-  const HeadMaps maps{
-      .title = "weights", .queries = {"a"}, .keys = {"b"}, .heads = {{.name = "head 1", .values = {1}}}};
-  save_pictures(folder.path, {{.text = "a b", .pictures = {.maps = {maps}, .curves = {}}}});
-  Report page("attention");
-  add_attention_section(page, {{"gaussian", "", folder.path}});
-  BOOST_TEST_REQUIRE(page.figures().size() == 1u);
-  BOOST_TEST(page.figures()[0].title == "gaussian weights");
-}
-
-BOOST_AUTO_TEST_CASE(a_drawing_can_be_a_file_of_its_own) {
-  Folder folder;
-  write_svg(folder / "map.svg", svg(example_map()));
-  std::string text = contents(folder / "map.svg");
-  BOOST_TEST(text.starts_with("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<svg "));
-  BOOST_TEST(markup_error(text) == "");
-  BOOST_TEST(contains(text, "<style>"));
+  save_pictures(folder.path, {{"a b", {example_map()}}});
+  const std::optional<Finding> section =
+      attention_section({{"gaussian", "Seed 1.", folder.path}, {"none", "", "none"}});
+  BOOST_TEST_REQUIRE((section && section->sections.size() == 1u));
+  BOOST_TEST(section->sections[0].subtitle == "gaussian");
+  BOOST_TEST(section->sections[0].sections.at(0).figures.at(0).svg == svg(example_map()));
+  BOOST_TEST(Figure(example_map()).title() == escape_html(hostile));
 }
 
 BOOST_AUTO_TEST_CASE(a_drawing_of_its_own_needs_no_browser) {
   const std::string lines =
       file_of(svg(LineChart{.title = "loss", .series = {{.name = "a", .x = {1, 2}, .y = {3, 1}}}}));
   for (const std::string& text : {file_of(svg(example_map())), lines}) {
+    BOOST_TEST(text.starts_with("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<svg "));
+    BOOST_TEST(markup_error(text) == "");
     for (const char* of_browsers : {"var(", "--c", "@media", "color-scheme"})
       BOOST_TEST(!contains(text, of_browsers), of_browsers << " in\n" << text);
     BOOST_TEST(contains(text, "fill=\"#ffffff\"/>"));  // a dark page does not shine through

@@ -270,7 +270,7 @@ BOOST_AUTO_TEST_CASE(the_output_of_a_command_is_kept_with_the_runs) {
     BOOST_TEST(contains(text, part), text);
   for (const char* part : {"a machine", "\nline 9\n"}) BOOST_TEST(!contains(text, part), text);
   BOOST_TEST_REQUIRE(section.figures.size() == 1u);
-  const auto& picture = std::get<Picture>(section.figures.front());
+  const Figure& picture = section.figures.front();
   BOOST_TEST(picture.file == "items/Y-F2/widths.svg");
   BOOST_TEST(picture.svg == "<svg>12.5</svg>");
 

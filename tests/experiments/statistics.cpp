@@ -254,10 +254,4 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_resampled_is_refused) {
   BOOST_TEST(compared({std::nan(""), 1}, two).p == 1.0);
 }
 
-BOOST_AUTO_TEST_CASE(marks_are_those_of_the_papers) {
-  BOOST_TEST(significance_mark(0.009) == "⇑");
-  BOOST_TEST(significance_mark(0.01) == "↑");
-  BOOST_TEST(significance_mark(0.05) == "");
-}
-
 BOOST_AUTO_TEST_SUITE_END()

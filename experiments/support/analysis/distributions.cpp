@@ -17,9 +17,8 @@ namespace {
 
 using Values = std::vector<double>;
 
-/// The series or group of this name, which is the last one or new.
-template <class Named>
-Named& named(std::vector<Named>& all, const std::string& name) {
+/// The series of this name, which is the last one or new.
+Series& named(std::vector<Series>& all, const std::string& name) {
   if (all.empty() || all.back().name != name) all.push_back({.name = name});
   return all.back();
 }
@@ -39,22 +38,22 @@ Finding widths(Cli& cli) {
   cli.parse();
   const Runs runs = flags.runs();
   const Samples samples = samples_of(flags, 1, every_head, "a center or a width", centers_and_widths);
-  std::map<std::string, LineChart> points;  // by layer: a point for each query
-  std::map<std::string, Histogram> histograms;
+  std::map<std::string, LineChart> points, shares;  // by layer: a point for each query, and how often widths occur
   LineChart by_head{.title = "Mean width of each head", .x = {"head"}, .y = {"D, tokens"}};
   for (const HeadSample& sample : samples.heads) {
     const std::string layer = sample.place();
     const auto& [last, D] = sample.values.back();
     if (last != "width D") continue;
-    Values& drawn = named(histograms[layer].groups, sample.run).values;
+    Values& drawn = named(shares[layer].series, sample.run).x;
     drawn.insert(drawn.end(), D.begin(), D.end());
     Series& means = named(by_head.series, runs.size() > 1 ? sample.run + ", " + layer : layer);
     means.x.push_back(double(sample.head));
     means.y.push_back(mean(D));
     means.deviation.push_back(D.size() > 1 ? sample_standard_deviation(D) : 0);
     Series& cloud = named(points[layer].series, sample.run);
+    constexpr std::size_t most_points = 150;  // of a head; of more every n-th is drawn
     const Values& P = sample.values.front().second;
-    for (std::size_t k = 0; k < D.size() && sample.values.size() == 2; ++k)
+    for (std::size_t k = 0; k < D.size() && sample.values.size() == 2; k += D.size() / most_points + 1)
       cloud.x.push_back(P[k]), cloud.y.push_back(D[k]);
   }
   Finding finding{.title = "Centers and widths of windows",
@@ -64,17 +63,17 @@ Finding widths(Cli& cli) {
                   .runs = runs};
   for (auto& [layer, plot] : points) {
     plot.title = layer + ": centers and widths", plot.x = {"center P"}, plot.y = {"width D"}, plot.points = true;
-    for (Series& series : plot.series) {  // every n-th point, so that not too many are drawn
-      constexpr std::size_t most_points = 600;
-      const std::size_t stride = series.x.size() / most_points + 1;
-      for (Values* values : {&series.x, &series.y}) {
-        for (std::size_t k = 0; k * stride < values->size(); ++k) (*values)[k] = (*values)[k * stride];
-        values->resize((values->size() + stride - 1) / stride);
+    LineChart& curves = shares[layer];
+    curves.title = layer + ": widths", curves.x = {"width D, tokens"}, curves.y = {"queries with less, %"};
+    for (Series& series : curves.series) {
+      std::vector<double> percentiles;
+      for (int percent = 0; percent <= 100; percent += 2) {
+        series.y.push_back(percent);
+        percentiles.push_back(percentile(series.x, percent / 100.0));
       }
+      series.x = percentiles;
     }
-    Histogram& histogram = histograms[layer];
-    histogram.title = layer + ": widths", histogram.x = {"width D, tokens"};
-    finding.figures.insert(finding.figures.end(), {plot, histogram});
+    finding.figures.insert(finding.figures.end(), {plot, curves});
   }
   if (!by_head.series.empty()) finding.figures.emplace_back(by_head);
   return finding;

@@ -7,9 +7,9 @@
 
 #include <fmt/core.h>
 
-#include "attention/registry.h"
 #include "autograd/operations.h"
 #include "experiments/support/analysis/commands.h"
+#include "experiments/support/attend/attention_case.h"
 #include "experiments/support/program/cli.h"
 #include "experiments/support/text/split_mix.h"
 #include "nn/layers.h"
@@ -25,8 +25,6 @@ using Values = std::vector<double>;
 // others behind them change.
 constexpr std::int64_t sentences = 2, length = 9, width = 6, same = length - 3;
 
-Values values_of(const Variable& x) { return x.value().to_vector<double>(); }
-
 double largest_difference(const Values& left, const Values& right) {
   require(left.size() == right.size(), "{} numbers and {} cannot be compared", left.size(), right.size());
   double largest = 0;
@@ -34,56 +32,36 @@ double largest_difference(const Values& left, const Values& right) {
   return largest;
 }
 
-/// Random numbers by name: parameters of the same name have the same values in all attentions.
-struct Draws {
-  std::uint64_t seed;
+/// Random numbers; the same for the same name and seed.
+Tensor random_numbers(std::uint64_t seed, const std::string& name, const Shape& shape) {
+  Tensor values = Tensor::empty(shape, DType::f64);
+  Generator generator(stable_hash(name) + seed);
+  fill_normal(values, generator);
+  return values;
+}
+Tensor random_states(std::uint64_t seed) { return random_numbers(seed, "states", {sentences, length, width}); }
 
-  Tensor random(const std::string& name, const Shape& shape) const {
-    Tensor values = Tensor::empty(shape, DType::f64);
-    Generator generator(stable_hash(name) + seed);
-    fill_normal(values, generator);
-    return values;
-  }
-  Tensor states() const { return random("states", {sentences, length, width}); }
-
-  /// Gives a module random parameters, but those that are given.
-  void fill(Module& module, const std::map<std::string, Tensor>& given = {}) const {
-    module.to(DType::f64);
-    module.train(false);
-    for (auto& parameter : module.parameters()) {
-      const auto own = given.find(parameter.name);
-      Tensor value = parameter.variable.value();
-      value.copy_from(own == given.end() ? random(parameter.name, value.shape()) : own->second);
-    }
-  }
-};
-
-/// An attention and its inputs. Undefined states are replaced by random ones.
+/// An attention, its inputs and parameters. Those that are not given are random: parameters of the same name have the
+/// same values in all attentions.
 struct Call {
   std::string specification;
   Place place = Place::encoder;
-  Tensor states = {}, mask = {}, lengths = {}, query = {};
-  std::map<std::string, Tensor> parameters = {};
+  std::map<std::string, Tensor> given = {};
   int heads = 2;
 };
 
 /// The quantities that the attention computes, such as its "window", and its "output".
-std::map<std::string, Values> computed(const Draws& draws, const Call& call) {
-  const NoGrad off;
-  const Variable x = call.states.defined() ? call.states : draws.states();
-  AttentionTrace trace;
-  AttentionInput input{.query = x, .key = x, .value = x, .key_lengths = call.lengths, .trace = &trace};
-  if (call.query.defined()) input.query = call.query;
-  if (call.mask.defined()) input.mask = call.mask;
-  input.causal = call.place == Place::decoder;
-  const auto attention =
-      attention_factory(call.specification)({.model_dim = x.size(2), .heads = call.heads, .place = call.place});
-  draws.fill(*attention, call.parameters);
-  std::map<std::string, Values> all{{"output", values_of(attention->forward(input))}};
-  for (const auto& [name, value] : trace.quantities) all[name] = values_of(value);
+std::map<std::string, Values> computed(std::uint64_t seed, Call call) {
+  AttentionCase options{.method = call.specification, .heads = call.heads, .place = call.place, .seed = seed};
+  options.precision = AttentionCase::Precision::f64;
+  call.given.try_emplace("query", random_states(seed));
+  std::map<std::string, Values> all;
+  for (const auto& [name, tensor] : attend_case(
+           options, {.source = call.specification, .tensors = {call.given.begin(), call.given.end()}, .metadata = {}}))
+    all[name] = tensor.to_vector<double>();
   return all;
 }
-Values output(const Draws& draws, const Call& call) { return computed(draws, call).at("output"); }
+Values output(std::uint64_t seed, const Call& call) { return computed(seed, call).at("output"); }
 
 /// A matrix of all pairs of tokens, [1, 1, length, n], with ones everywhere or on its diagonal only.
 Tensor mask_of(bool is_identity) {
@@ -93,53 +71,46 @@ Tensor mask_of(bool is_identity) {
 }
 
 /// Fan et al. 2021, section 3: a feed-forward layer is mask attention with M = I, one head and a ReLU.
-double feed_forward_difference(const Draws& draws) {
+double feed_forward_difference(std::uint64_t seed) {
   const NoGrad off;
   FeedForward block(width, 2 * width);
-  draws.fill(block);
-  std::map<std::string, Tensor> same_parameters;
-  for (auto& p : block.parameters())
-    same_parameters[(p.name.starts_with("inner") ? "value" : "output") + p.name.substr(5)] = p.variable.value();
+  block.to(DType::f64);
+  block.train(false);
+  std::map<std::string, Tensor> given{{"mask", mask_of(true)}};
+  for (auto& p : block.parameters()) {
+    Tensor values = p.variable.value();
+    values.copy_from(random_numbers(seed, p.name, values.shape()));
+    given[(p.name.starts_with("inner") ? "value" : "output") + p.name.substr(5)] = values;
+  }
   return largest_difference(
-      output(draws, {.specification = fmt::format("man + activation(function=relu, width={})", 2 * width),
-                     .mask = mask_of(true),
-                     .parameters = same_parameters,
-                     .heads = 1}),
-      values_of(block.forward(Variable(draws.states()))));
+      output(seed, {.specification = fmt::format("man + activation(function=relu, width={})", 2 * width),
+                    .given = given,
+                    .heads = 1}),
+      block.forward(Variable(random_states(seed))).value().to_vector<double>());
 }
 
-/// Nguyen et al. 2020, appendix, corrected: m̂ = E(m) + φ_L φ_R, where the expectation is that of the discrete window
-/// between independent pointers, which may be in either order.
-double expected_window_difference(const Draws& draws) {
-  const auto all = computed(draws, {"window"});  // [sentences, H, length, n]
-  const Values &left = all.at("left_pointer"), &right = all.at("right_pointer"), &window = all.at("window");
-  double largest = 0;
-  for (std::size_t row = 0; row < window.size(); row += length)
-    for (std::int64_t j = 0; j < length; ++j) {
-      double expected = 0;
-      for (std::int64_t l = 0; l < length; ++l)
-        for (std::int64_t r = 0; r < length; ++r)
-          if (std::min(l, r) <= j && j <= std::max(l, r))
-            expected += left[row + std::size_t(l)] * right[row + std::size_t(r)];
-      const std::size_t at = row + std::size_t(j);
-      largest = std::max(largest, std::abs(window[at] - expected - left[at] * right[at]));
-    }
-  return largest;
+/// Nguyen et al. 2020, appendix, corrected: m̂ = E(m) + φ_L φ_R, where the expectation, which mask=exact computes, is
+/// that of the discrete window between independent pointers.
+double expected_window_difference(std::uint64_t seed) {
+  const auto paper = computed(seed, {"window"});
+  Values expected = computed(seed, {"window(mask=exact)"}).at("window");
+  for (std::size_t k = 0; k < expected.size(); ++k)
+    expected[k] += paper.at("left_pointer")[k] * paper.at("right_pointer")[k];
+  return largest_difference(expected, paper.at("window"));
 }
 
 /// Watson's slides: the worked example of fine-grained attention, with four keys and one query of width 2.
-double fine_grained_difference(const Draws& draws) {
-  return largest_difference(
-      output(draws, {.specification = "classic(fine_grained)",
-                     .place = Place::cross,
-                     .states = Tensor::of({1, 0, 0, 1, 1, 1, 0.5, -0.5}, {1, 4, 2}),
-                     .query = Tensor::of({0.5, 1}, {1, 1, 2}),
-                     .parameters = {{"fine_grained.query_projection", Tensor::of({1, 0, 0, 1}, {2, 2})},
-                                    {"fine_grained.key_projection", Tensor::of({0.5, 0, 0, 2}, {2, 2})},
-                                    {"fine_grained.bias", Tensor::of({0.1, -0.1}, {2})},
-                                    {"fine_grained.dimensions", Tensor::of({1, 0.5, -1, 0.5}, {2, 2})}},
-                     .heads = 1}),
-      {0.634595, 0.486383});
+double fine_grained_difference(std::uint64_t seed) {
+  return largest_difference(output(seed, {.specification = "classic(fine_grained)",
+                                          .place = Place::cross,
+                                          .given = {{"query", Tensor::of({0.5, 1}, {1, 1, 2})},
+                                                    {"key", Tensor::of({1, 0, 0, 1, 1, 1, 0.5, -0.5}, {1, 4, 2})},
+                                                    {"fine_grained.query_projection", Tensor::of({1, 0, 0, 1}, {2, 2})},
+                                                    {"fine_grained.key_projection", Tensor::of({0.5, 0, 0, 2}, {2, 2})},
+                                                    {"fine_grained.bias", Tensor::of({0.1, -0.1}, {2})},
+                                                    {"fine_grained.dimensions", Tensor::of({1, 0.5, -1, 0.5}, {2, 2})}},
+                                          .heads = 1}),
+                            {0.634595, 0.486383});
 }
 
 /// The largest difference between the results of the first `same` tokens, with and without others behind them.
@@ -153,32 +124,34 @@ double same_token_difference(const Values& left, const Values& right) {
   return largest_difference(first(left), first(right));
 }
 
-double padding_difference(const Draws& draws, const std::string& specification) {
+double padding_difference(std::uint64_t seed, const std::string& specification) {
   const Tensor lengths = Tensor::from(std::vector<std::int32_t>(sentences, same), {sentences});
-  return same_token_difference(
-      output(draws, {.specification = specification, .lengths = lengths}),
-      output(draws, {.specification = specification, .states = draws.states().slice(1, 0, same).clone()}));
+  return same_token_difference(output(seed, {.specification = specification, .given = {{"lengths", lengths}}}),
+                               output(seed, {.specification = specification,
+                                             .given = {{"query", random_states(seed).slice(1, 0, same).clone()}}}));
 }
 
-double later_token_difference(const Draws& draws, const std::string& specification) {
-  Tensor other = draws.states();
-  other.slice(1, same, length).copy_from(draws.random("other tokens", {sentences, length - same, width}));
-  return same_token_difference(output(draws, {specification, Place::decoder}),
-                               output(draws, {specification, Place::decoder, other}));
+double later_token_difference(std::uint64_t seed, const std::string& specification) {
+  Tensor other = random_states(seed);
+  other.slice(1, same, length).copy_from(random_numbers(seed, "other tokens", {sentences, length - same, width}));
+  return same_token_difference(output(seed, {specification, Place::decoder}),
+                               output(seed, {specification, Place::decoder, {{"query", other}}}));
 }
 
 /// Fan et al. 2021, eq. 10: |a W_Q - c W_K|² is at most 9 times the largest of the squared distances of the steps a
 /// W_Q, b W_K, b W_Q, c W_K. Returns by how much, as a share of that, the distance is above the bound in 10 000 random
 /// draws.
-double above_distance_bound(const Draws& draws) {
+double above_distance_bound(std::uint64_t seed) {
   constexpr std::int64_t count = 10'000;
   const NoGrad off;
-  const Variable a(draws.random("a", {count, 1, width})), b(draws.random("b", {count, 1, width})),
-      c(draws.random("c", {count, 1, width})), query(draws.random("W_Q", {count, width, width})),
-      key(draws.random("W_K", {count, width, width}));
+  const auto draw = [&](const char* name, std::int64_t rows) {
+    return Variable(random_numbers(seed, name, {count, rows, width}));
+  };
+  const Variable a = draw("a", 1), b = draw("b", 1), c = draw("c", 1), query = draw("W_Q", width),
+                 key = draw("W_K", width);
   const auto squared = [](const Variable& from, const Variable& to) {
     const Variable step = from - to;
-    return values_of(sum(step * step, {2}));
+    return sum(step * step, {2}).value().to_vector<double>();
   };
   const Variable aq = matmul(a, query), bq = matmul(b, query), bk = matmul(b, key), ck = matmul(c, key);
   const Values whole = squared(aq, ck), first = squared(aq, bk), second = squared(bk, bq), third = squared(bq, ck);
@@ -189,12 +162,12 @@ double above_distance_bound(const Draws& draws) {
 }
 
 /// The largest difference over all kinds of localness.
-std::function<double(const Draws&)> with_any_method(double (*difference)(const Draws&, const std::string&)) {
-  return [=](const Draws& draws) {
+std::function<double(std::uint64_t)> with_any_method(double (*difference)(std::uint64_t, const std::string&)) {
+  return [=](std::uint64_t seed) {
     double largest = 0;
     for (const char* method :
          {"global", "gaussian", "gaussian(window=layer)", "relative", "window", "window(use=additive)", "sman", "dman"})
-      largest = std::max(largest, difference(draws, method));
+      largest = std::max(largest, difference(seed, method));
     return largest;
   };
 }
@@ -202,41 +175,34 @@ std::function<double(const Draws&)> with_any_method(double (*difference)(const D
 struct Identity {
   const char *paper, *statement;
   double tolerance;
-  std::function<double(const Draws&)> difference;
+  std::function<double(std::uint64_t seed)> difference;
 };
 
 /// The difference between the results of two attentions, the largest one if they have a part {score}, which then is
 /// each score in turn.
-std::function<double(const Draws&)> between(const std::string& left, const std::string& right,
-                                            Place place = Place::encoder) {
-  return [=](const Draws& draws) {
+std::function<double(std::uint64_t)> between(const std::string& left, const std::string& right,
+                                             Place place = Place::encoder) {
+  return [=](std::uint64_t seed) {
     double largest = 0;
     for (const char* score : {"dot", "scaled_dot", "general", "additive", "location"}) {
       const auto with_score = [&](const std::string& text) {
         return fmt::format(fmt::runtime(text), fmt::arg("score", score));
       };
-      largest = std::max(
-          largest, largest_difference(output(draws, {with_score(left), place}), output(draws, {with_score(right)})));
+      largest = std::max(largest, largest_difference(output(seed, {with_score(left), place}),
+                                                     output(seed, {with_score(right), place})));
     }
     return largest;
   };
 }
 
 const std::vector<Identity> statements{
-    {"Nguyen", "a window is its expectation and the product of its pointers: m = E(m) + φ_L φ_R", 1e-12,
-     expected_window_difference},
-    {"Nguyen", "mask=exact is the expectation of the window", 1e-12,
-     [](const Draws& draws) {
-       Values exact = computed(draws, {"window(mask=exact)"}).at("window");
-       const auto paper = computed(draws, {"window"});
-       const Values &left = paper.at("left_pointer"), &right = paper.at("right_pointer");
-       for (std::size_t k = 0; k < exact.size(); ++k) exact[k] += left[k] * right[k];
-       return largest_difference(exact, paper.at("window"));
-     }},
+    {"Nguyen",
+     "a window is its expectation, which mask=exact computes, and the product of its pointers: m = E(m) + φ_L φ_R",
+     1e-12, expected_window_difference},
     {"Nguyen", "segments of one token are tokens", 1e-12, between("window(segment=1)", "window")},
     {"Nguyen", "one segment for all keys: the window is 2 everywhere", 1e-12,
-     [](const Draws& draws) {
-       const Values window = computed(draws, {fmt::format("window(segment={})", length)}).at("window");
+     [](std::uint64_t seed) {
+       const Values window = computed(seed, {fmt::format("window(segment={})", length)}).at("window");
        return largest_difference(window, Values(window.size(), 2));
      }},
     {"Yang", "a Gaussian of infinite width changes nothing", 1e-9,
@@ -251,9 +217,9 @@ const std::vector<Identity> statements{
     {"Watson", "local-p with a very long window equals its score alone, for any score", 1e-9,
      between("classic({score} + local_p(half_width=1000000))", "classic({score})")},
     {"Fan", "mask attention with M = 1 is self-attention", 0,
-     [](const Draws& draws) {
-       return largest_difference(output(draws, {.specification = "man", .mask = mask_of(false)}),
-                                 output(draws, {"global"}));
+     [](std::uint64_t seed) {
+       return largest_difference(output(seed, {.specification = "man", .given = {{"mask", mask_of(false)}}}),
+                                 output(seed, {"global"}));
      }},
     {"Fan", "mask attention with M = I, one head and a ReLU is a feed-forward layer", 1e-12, feed_forward_difference},
     {"Fan", "a static mask as wide as the sentence is self-attention", 1e-12,
@@ -270,12 +236,11 @@ Finding identities(Cli& cli) {
       .one_of({"Nguyen", "Yang", "Shu", "Watson", "Fan"});
   cli.option("--seed", seed, "seed of the random numbers");
   cli.parse();
-  const Draws draws{seed};
   Table table({"paper", "statement", "largest difference", "tolerance", "holds"});
   std::string broken;
   for (const Identity& each : statements) {
     if (!paper.empty() && paper != each.paper) continue;
-    const double difference = each.difference(draws);
+    const double difference = each.difference(seed);
     const bool holds = difference <= each.tolerance;  // false for NaN
     table.row({each.paper, each.statement, fmt::format("{:.1e}", difference), fmt::format("{:.0e}", each.tolerance),
                holds ? "yes" : "no"});

@@ -56,7 +56,7 @@ Table table_of_pairs(const AttentionView& view, const std::vector<double>& value
   return table_of_tokens("query", view.queries, columns);
 }
 
-Chart figure_of_pairs(const AttentionView& view, const ViewedQuantity& quantity, std::optional<std::int64_t> head) {
+Figure figure_of_pairs(const AttentionView& view, const ViewedQuantity& quantity, std::optional<std::int64_t> head) {
   HeadMaps maps = head_maps(view, quantity, heads_of(quantity, head));
   maps.title = fmt::format("{}: {}", view.title(), spaced(quantity.name));
   if (head) {
@@ -83,20 +83,17 @@ Finding finding_of(const AttentionView& view, const std::string& what, std::opti
     Columns columns;
     for (std::int64_t h : heads_of(*quantity, head)) columns.emplace_back(head_name(h), view.head(*quantity, h));
     finding.tables.push_back({spaced(quantity->name), table_of_tokens("query", view.queries, columns)});
-    finding.figures.push_back(chart);
+    finding.figures.emplace_back(chart);
   }
   return finding;
 }
 
-/// A section with the weights of every attention, and what its method computes, as pictures of all heads.
-Finding pictures_of(const SentenceView& sentence, const std::string& title) {
+/// A section with the weights of every attention, and what its method computes, as pictures.
+Finding section_of(const SentenceView& sentence, const std::string& title) {
   Finding section{.title = title, .notes = {sentence.text()}};
-  for (const AttentionView& view : sentence.attentions) {
-    Finding& own = section.sections.emplace_back(Finding{.title = "", .subtitle = view.title() + ": " + view.method});
-    for (const ViewedQuantity& quantity : view.quantities)
-      if (!std::set<std::string>{"scores", "logits", "bias", "seen"}.contains(quantity.name))
-        for (Chart& figure : finding_of(view, quantity.name, {}).figures) own.figures.push_back(std::move(figure));
-  }
+  for (const AttentionView& view : sentence.attentions)
+    section.sections.push_back(
+        {.title = "", .subtitle = view.title() + ": " + view.method, .figures = pictures_of(view, view.title())});
   return section;
 }
 
@@ -126,20 +123,18 @@ Finding attention_of_sentence(Cli& cli) {
   if (what != "list") finding = finding_of(shown.chosen(flags->choice), what, flags->chosen_head());
   finding.notes.push_back(shown.text());
   finding.runs = {flags->run()};
-  finding.page = [=](const std::string& origin) {
-    Finding page{.title = fmt::format("Attention of {} ({})", title_of_run(flags->run()), flags->run().string()),
-                 .notes = {"Rows are queries, columns are keys. Blue is positive, red is negative, grey is minus "
-                           "infinity: a key that the query does not see."},
-                 .origin = origin};
-    Finding chosen = finding;
-    chosen.page = {}, chosen.tables.clear();
-    page.sections.push_back(chosen);
-    const std::size_t first = flags->has_own_text() ? 0 : flags->open(flags->run())->number_of(flags->first_sentence);
-    for (const SentenceView& sentence :
-         flags->has_own_text() ? std::vector{shown} : flags->views(std::size_t(page_sentences)))
-      page.sections.push_back(pictures_of(
-          sentence, flags->has_own_text() ? "Own text" : fmt::format("Sentence {}", first + page.sections.size() - 1)));
-    return contents_of(page, Format::html);
+  finding.sections_of_page = [=] {
+    std::vector<Finding> sections{{.title = "All attentions",
+                                   .notes = {"Rows are queries, columns are keys. Blue is positive, red is negative, "
+                                             "grey is minus infinity: a key that the query does not see."}}};
+    if (flags->has_own_text()) {
+      sections.push_back(section_of(shown, "Own text"));
+      return sections;
+    }
+    std::size_t number = flags->open(flags->run())->number_of(flags->first_sentence);
+    for (const SentenceView& sentence : flags->views(std::size_t(page_sentences)))
+      sections.push_back(section_of(sentence, fmt::format("Sentence {}", number++)));
+    return sections;
   };
   return finding;
 }
@@ -314,7 +309,7 @@ Finding alignments(Cli& cli) {
       row[3] = Cell::number(measured_value(result->tests.front(), "AER"), 3);
     table.row(row);
     if (!map.heads[0].marked.empty()) map.title += "; outlined: gold links";
-    finding.figures.push_back(map);
+    finding.figures.emplace_back(map);
     if (r + 1 < runs.size()) continue;
     finding.notes = {
         words_of(shown),
@@ -325,7 +320,7 @@ Finding alignments(Cli& cli) {
     map.title = "gold links";
     std::fill(map.heads[0].values.begin(), map.heads[0].values.end(), 0);
     for (const auto& [i, j] : map.heads[0].marked) map.heads[0].values[std::size_t(i) * J + std::size_t(j)] = 1;
-    finding.figures.push_back(map);
+    finding.figures.emplace_back(map);
   }
   finding.tables = {{"", table}};
   return finding;

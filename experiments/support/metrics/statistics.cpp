@@ -129,6 +129,4 @@ Interval bootstrap_interval(const SummedMetric& metric, const BootstrapOptions& 
   return central_interval(bootstrap_values(metric, options), options.confidence);
 }
 
-std::string significance_mark(double p) { return p < 0.01 ? "⇑" : p < 0.05 ? "↑" : ""; }
-
 }  // namespace fovea

@@ -107,7 +107,4 @@ std::vector<double> bootstrap_values(const SummedMetric& metric, const Bootstrap
 /// Percentile confidence interval of the metric.
 Interval bootstrap_interval(const SummedMetric& metric, const BootstrapOptions& options = {});
 
-/// The papers' marks: "⇑" for p < .01, "↑" for p < .05, "" otherwise.
-std::string significance_mark(double p);
-
 }  // namespace fovea

@@ -51,12 +51,11 @@ ShownSentence shown_sentence(EncoderClassifier& model, const TestedExample& exam
   for (int token : tokens) words.push_back(tokenizer.token(token));
   std::vector<const AttentionTrace*> layers;
   for (const AttentionTrace& each : traces) layers.push_back(&each);
-  SentencePictures pictures;
+  std::vector<Figure> pictures;
   for (const AttentionTrace* each : attentions_to_show(layers, 0)) {
     const auto layer = std::find(layers.begin(), layers.end(), each) - layers.begin() + 1;
-    SentencePictures more = pictures_of(*each, fmt::format("layer {}", layer), words, words);
-    std::move(more.maps.begin(), more.maps.end(), std::back_inserter(pictures.maps));
-    std::move(more.curves.begin(), more.curves.end(), std::back_inserter(pictures.curves));
+    for (Figure& figure : pictures_of(*each, fmt::format("layer {}", layer), words, words))
+      pictures.push_back(std::move(figure));
   }
   constexpr std::size_t longest = 300;
   return {fmt::format("“{}”: {}, predicted {}.", shortened(example.input, longest), example.reference,

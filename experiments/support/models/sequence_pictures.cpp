@@ -49,13 +49,8 @@ std::string layer_of(const AttentionTrace& trace) {
   return layer ? fmt::format(", layer {}", *layer + 1) : "";
 }
 
-void append(SentencePictures& all, SentencePictures more) {
-  std::move(more.maps.begin(), more.maps.end(), std::back_inserter(all.maps));
-  std::move(more.curves.begin(), more.curves.end(), std::back_inserter(all.curves));
-}
-
 /// Pictures of one attention of each kind that the model has.
-SentencePictures pictures_of(SequenceModel& model, const ShownPair& pair) {
+std::vector<Figure> pictures_of(SequenceModel& model, const ShownPair& pair) {
   NoGrad off;
   SequenceTrace trace;
   model.logits(pair.batch, &trace);
@@ -66,10 +61,11 @@ SentencePictures pictures_of(SequenceModel& model, const ShownPair& pair) {
     bool is_over_source = each.name == "attention" || each.name.find(".cross") != std::string::npos;
     (is_over_source ? over_source : decoder).push_back(&each);
   }
-  SentencePictures pictures;
+  std::vector<Figure> pictures;
   auto add = [&](const auto& traces, std::size_t layer, const char* name, const auto& queries, const auto& keys) {
     for (const AttentionTrace* one : attentions_to_show(traces, layer))
-      append(pictures, pictures_of(*one, name + layer_of(*one), queries, keys));
+      for (Figure& figure : pictures_of(*one, name + layer_of(*one), queries, keys))
+        pictures.push_back(std::move(figure));
   };
   add(over_source, over_source.size() - 1, "over the source", pair.output, pair.source);  // nearest to the output
   add(encoder, 0, "encoder", pair.source, pair.source);

@@ -1,7 +1,6 @@
 #include "experiments/support/report/attention_pictures.h"
 
 #include <algorithm>
-#include <map>
 #include <numeric>
 #include <set>
 
@@ -11,7 +10,8 @@ namespace fovea {
 
 namespace {
 
-constexpr std::int64_t shortest_shown = 8, longest_shown = 16, most_tokens = 32, most_heads = 8;
+constexpr std::int64_t shortest_shown = 8, longest_shown = 16, most_heads = 8;
+constexpr std::size_t most_tokens = 32;
 
 /// The name with spaces: "left pointer" for left_pointer.
 std::string title_of(const ViewedQuantity& quantity) {
@@ -114,39 +114,41 @@ LineChart head_curves(const AttentionView& view, const ViewedQuantity& quantity,
   return chart;
 }
 
-SentencePictures pictures_of(const AttentionTrace& trace, const std::string& place, std::vector<std::string> queries,
-                             std::vector<std::string> keys) {
-  if (queries.size() > most_tokens) queries.resize(most_tokens);
-  if (keys.size() > most_tokens) keys.resize(most_tokens);
-  const AttentionView view = view_of(trace, Place::encoder, queries, keys);
+std::vector<Figure> pictures_of(const AttentionView& view, const std::string& title) {
+  static const std::set<std::string> not_shown{"scores", "logits", "bias", "seen", "hidden"};
   const Marks marks(view);
-  const std::int64_t all_heads = trace.weights.size(1), all_keys = trace.weights.size(3);
-  SentencePictures pictures;
+  std::vector<Figure> maps, curves;
   for (const ViewedQuantity& quantity : view.quantities) {
+    if (not_shown.contains(quantity.name) || &quantity == marks.center || &quantity == marks.width) continue;
     std::vector<std::int64_t> heads(static_cast<std::size_t>(std::min(quantity.heads, most_heads)));
     std::iota(heads.begin(), heads.end(), 1);
-    if (quantity.of_pairs)
-      pictures.maps.push_back(head_maps(view, quantity, heads));
-    else if (&quantity != marks.center && &quantity != marks.width && quantity.name != "hidden")
-      pictures.curves.push_back(head_curves(view, quantity, heads));
+    const std::string cut =
+        quantity.heads > most_heads ? fmt::format(" (heads 1 to {} of {})", most_heads, quantity.heads) : "";
+    const auto add = [&](auto chart, std::vector<Figure>& figures) {
+      chart.title = title + ": " + chart.title + cut;
+      figures.emplace_back(chart);
+    };
+    quantity.of_pairs ? add(head_maps(view, quantity, heads), maps) : add(head_curves(view, quantity, heads), curves);
   }
-  std::string cut;
-  if (all_heads > most_heads) cut = fmt::format(" (heads 1 to {} of {})", most_heads, all_heads);
-  if (all_keys > std::ssize(keys)) cut += fmt::format(" (the first {} of {} keys)", keys.size(), all_keys);
-  pictures.maps.front().title += cut;
-  if (!place.empty()) {
-    for (HeadMaps& maps : pictures.maps) maps.title = place + ": " + maps.title;
-    for (LineChart& curves : pictures.curves) curves.title = place + ": " + curves.title;
-  }
-  return pictures;
+  maps.insert(maps.end(), curves.begin(), curves.end());
+  return maps;
+}
+
+std::vector<Figure> pictures_of(const AttentionTrace& trace, const std::string& title, std::vector<std::string> queries,
+                                std::vector<std::string> keys) {
+  const std::size_t all_keys = keys.size();
+  if (queries.size() > most_tokens) queries.resize(most_tokens);
+  if (keys.size() > most_tokens) keys.resize(most_tokens);
+  const std::string cut =
+      all_keys > keys.size() ? fmt::format(" (the first {} of {} keys)", keys.size(), all_keys) : "";
+  return pictures_of(view_of(trace, Place::encoder, queries, keys), title + cut);
 }
 
 void save_pictures(const std::filesystem::path& run, const std::vector<ShownSentence>& sentences) {
   Json all = Json::array();
   for (const ShownSentence& sentence : sentences) {
     Json figures = Json::array();
-    for (const HeadMaps& maps : sentence.pictures.maps) figures.push_back(svg(maps));
-    for (const LineChart& curves : sentence.pictures.curves) figures.push_back(svg(curves));
+    for (const Figure& figure : sentence.figures) figures.push_back(figure.svg);
     all.push_back({{"text", sentence.text}, {"figures", std::move(figures)}});
   }
   save_json(run / "pictures.json", all);
@@ -154,18 +156,14 @@ void save_pictures(const std::filesystem::path& run, const std::vector<ShownSent
 
 namespace {
 
-/// A sentence of pictures.json.
-struct DrawnSentence {
-  std::string text;
-  std::vector<std::string> figures;
-};
-
-std::vector<DrawnSentence> load_pictures(const std::filesystem::path& file) {
-  std::vector<DrawnSentence> sentences;
+std::vector<ShownSentence> load_pictures(const std::filesystem::path& file) {
+  std::vector<ShownSentence> sentences;
   const Json all = load_json(file);
   reading_json(file.string(), [&] {
-    for (const Json& sentence : all.get<std::vector<Json>>())
-      sentences.push_back({sentence.at("text"), sentence.at("figures").get<std::vector<std::string>>()});
+    for (const Json& sentence : all) {
+      const auto svgs = sentence.at("figures").get<std::vector<std::string>>();
+      sentences.push_back({sentence.at("text"), {svgs.begin(), svgs.end()}});
+    }
   });
   return sentences;
 }
@@ -182,43 +180,31 @@ constexpr const char* explanation =
 
 }  // namespace
 
-void add_attention_section(Report& report, const std::vector<PicturedRun>& runs) {
-  std::vector<std::pair<const PicturedRun*, std::vector<DrawnSentence>>> pictured;
-  for (const PicturedRun& run : runs)
-    if (const std::filesystem::path file = run.directory / "pictures.json"; std::filesystem::exists(file))
-      pictured.emplace_back(&run, load_pictures(file));
-  if (pictured.empty()) return;
-  // For a page of limited size: of every run the first figure, then the others of its first sentence, then further
-  // sentences while the page is small.
-  constexpr std::size_t many_bytes = 600'000, most_bytes = 3'000'000;
-  std::size_t bytes = 0, most = 0;
-  for (const auto& [run, sentences] : pictured) most = std::max(most, sentences.size());
-  std::map<const PicturedRun*, std::size_t> left_out;
-  for (std::size_t k = 0; k < most; ++k)
-    for (auto& [run, sentences] : pictured) {
-      if (k >= sentences.size()) continue;
-      std::vector<std::string> shown;
-      for (std::string& figure : sentences[k].figures) {
-        if ((k > 0 || !shown.empty()) && bytes + figure.size() >= (k == 0 ? most_bytes : many_bytes)) continue;
-        bytes += figure.size();
-        shown.push_back(std::move(figure));
+std::optional<Finding> attention_section(const std::vector<PicturedRun>& runs) {
+  constexpr std::size_t most_bytes = 1'200'000;  // of all figures, to limit the size of the page
+  Finding section{.title = "Attention", .notes = {explanation}};
+  for (const PicturedRun& run : runs) {
+    const std::filesystem::path file = run.directory / "pictures.json";
+    if (!std::filesystem::exists(file)) continue;
+    Finding& own = section.sections.emplace_back(Finding{.title = "", .subtitle = run.title, .notes = {run.note}});
+    std::size_t bytes = 0, left_out = 0;
+    for (ShownSentence& sentence : load_pictures(file)) {
+      Finding& shown = own.sections.emplace_back(Finding{.title = "", .notes = {sentence.text}});
+      for (Figure& figure : sentence.figures) {
+        const bool fits = bytes == 0 || bytes + figure.svg.size() <= most_bytes / runs.size();
+        left_out += !fits;
+        if (!fits) continue;
+        bytes += figure.svg.size();
+        shown.figures.push_back(std::move(figure));
       }
-      left_out[run] += sentences[k].figures.size() - shown.size();
-      sentences[k].figures = std::move(shown);
     }
-  report.section("Attention").text(explanation);
-  for (const auto& [run, sentences] : pictured) {
-    report.subsection(run->title).text(run->note);
-    for (const DrawnSentence& sentence : sentences) {
-      if (!sentence.figures.empty()) report.text(sentence.text);
-      for (const std::string& figure : sentence.figures) report.add_figure(figure, run->title);
-    }
-    if (left_out[run] > 0)
-      report.text(
+    if (left_out > 0)
+      own.notes.push_back(
           fmt::format("{} of this model's pictures are left out, because the page would become too large; `report {} "
                       "--figures DIRECTORY` writes them all.",
-                      left_out[run], run->directory.string()));
+                      left_out, run.directory.string()));
   }
+  return section.sections.empty() ? std::nullopt : std::optional(std::move(section));
 }
 
 }  // namespace fovea

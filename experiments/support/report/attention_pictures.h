@@ -1,13 +1,14 @@
 /// Pictures of a trained model's attentions for a few sentences.
 #pragma once
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "experiments/support/record/record.h"
 #include "experiments/support/report/attention_view.h"
-#include "experiments/support/report/html.h"
+#include "experiments/support/report/finding.h"
 #include "nn/attention.h"
 
 namespace fovea {
@@ -25,38 +26,35 @@ std::vector<std::string> picture_labels(std::vector<std::string> tokens);
 std::vector<const AttentionTrace*> attentions_to_show(const std::vector<const AttentionTrace*>& traces,
                                                       std::size_t shown);
 
-/// The pictures of one sentence.
-struct SentencePictures {
-  std::vector<HeadMaps> maps;     ///< the weights, with the method's centre and width drawn in; then its matrices
-  std::vector<LineChart> curves;  ///< the method's other quantities, by query
-};
-
 /// The maps of a quantity of pairs, and the curves over the queries of another one, for these heads, counted from 1.
 /// Centers (or the focus) and widths are drawn into maps of the weights.
 HeadMaps head_maps(const AttentionView& view, const ViewedQuantity& quantity, const std::vector<std::int64_t>& heads);
 LineChart head_curves(const AttentionView& view, const ViewedQuantity& quantity,
                       const std::vector<std::int64_t>& heads);
 
-/// Pictures of the first sentence of a trace, with a word for each query and key; long sentences are cut. Titles begin
-/// with `place`, such as "decoder, layer 1", unless it is empty.
-SentencePictures pictures_of(const AttentionTrace& trace, const std::string& place, std::vector<std::string> queries,
-                             std::vector<std::string> keys);
+/// Pictures of an attention of one sentence: maps of the weights, with the method's centre and width drawn in, and of
+/// its other matrices; then curves of what it computes for each query. Titles begin with `title`, such as "decoder,
+/// layer 1". Of many heads the first are shown.
+std::vector<Figure> pictures_of(const AttentionView& view, const std::string& title);
+/// The same for the first sentence of a trace, with a word for each query and key; long sentences are cut.
+std::vector<Figure> pictures_of(const AttentionTrace& trace, const std::string& title, std::vector<std::string> queries,
+                                std::vector<std::string> keys);
 
 /// One sentence with its pictures.
 struct ShownSentence {
   std::string text;
-  SentencePictures pictures;
+  std::vector<Figure> figures;
 };
 
 /// Writes a run's pictures.json: sentences and their drawings, for the report of its comparison.
 void save_pictures(const std::filesystem::path& run, const std::vector<ShownSentence>& sentences);
 
-/// Adds a section with the pictures of several runs: of each run as many sentences as there is room for, at least one.
-/// Leaves out runs without pictures, and says so.
+/// A section with the pictures of several runs: of each run as many as there is room for, at least one. Runs without
+/// pictures are left out. Empty if no run has any.
 struct PicturedRun {
   std::string title, note;
   std::filesystem::path directory;
 };
-void add_attention_section(Report& report, const std::vector<PicturedRun>& runs);
+std::optional<Finding> attention_section(const std::vector<PicturedRun>& runs);
 
 }  // namespace fovea

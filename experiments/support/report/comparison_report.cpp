@@ -2,16 +2,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <set>
 
 #include <fmt/core.h>
 
+#include "experiments/support/metrics/statistics.h"
+#include "experiments/support/program/run_log.h"
 #include "experiments/support/program/terminal.h"
 #include "experiments/support/report/attention_pictures.h"
-#include "experiments/support/report/learning_curves.h"
 #include "experiments/support/report/score_report.h"
-#include "tensor/error.h"
-#include "tensor/support/suggestion.h"
 
 namespace fovea {
 
@@ -19,19 +19,38 @@ namespace {
 
 using Rows = std::vector<ComparedRow>;
 
-Rows finished_rows(const Rows& rows) {
-  Rows finished;
-  for (const ComparedRow& row : rows)
-    if (!row.finished().empty()) finished.push_back(row);
-  return finished;
+/// Every score of a test set, with intervals: the long form of the table.
+Finding::NamedTable score_table(const Rows& rows, std::size_t baseline, const TestResult& test) {
+  Rows ordered = rows;  // the baseline first
+  std::rotate(ordered.begin(), ordered.begin() + std::ptrdiff_t(baseline),
+              ordered.begin() + std::ptrdiff_t(baseline) + 1);
+  std::vector<std::string> titles;
+  std::vector<std::vector<TextScore>> scores(rows.size());
+  for (const ComparedRow& row : ordered) titles.push_back(row.full_title());
+  for (const TextScore& score : test.scores()) {
+    std::vector<TextScore> of_rows;  // those that every row has
+    for (const ComparedRow& row : ordered)
+      if (const auto pooled = pooled_score(row.finished(), test.set, score.name)) of_rows.push_back(*pooled);
+    for (std::size_t r = 0; r < rows.size() && of_rows.size() == rows.size(); ++r) scores[r].push_back(of_rows[r]);
+  }
+  return {.name = "Each score of the test set " + test.set,
+          .table = table_of(score_rows(titles, scores, {})),
+          .caption = fmt::format("All seeds pooled. Difference: from '{}'; its interval and the two-sided p are of a "
+                                 "paired bootstrap (1000 resamples of the examples).",
+                                 titles.front())};
 }
 
-/// Adds examples at even distances through the first test set: input, reference, and the hypothesis of each row's best
+/// The row that the others are tested against: the one with this title, or the first.
+std::size_t baseline_of(const Rows& rows, const std::string& title) {
+  const auto found = std::find_if(rows.begin(), rows.end(), [&](auto& row) { return row.full_title() == title; });
+  return found == rows.end() ? 0 : static_cast<std::size_t>(found - rows.begin());
+}
+
+/// Examples at even distances through the first test set: input, reference, and the hypothesis of each row's best
 /// run.
-void add_examples(Report& report, const Rows& rows) {
+Finding::NamedTable examples_of(const Rows& rows) {
   constexpr std::size_t most = 6, longest = 600;
   const std::vector<TestedExample>& examples = rows.front().best().tests.front().examples;
-  if (examples.front().hypothesis.empty() && examples.front().input.empty()) return;  // a language model
   const std::size_t count = std::min(most, examples.size());
   Table table({"", "text"});
   for (std::size_t n = 0; n < count; ++n) {
@@ -42,50 +61,86 @@ void add_examples(Report& report, const Rows& rows) {
     for (const ComparedRow& row : rows)
       table.row({row.title, shortened(row.best().tests.front().examples.at(k).hypothesis, longest)});
   }
-  report.section("Examples")
-      .add(table,
-           "Test examples at even distances, and the answers of each row's best run. Sentences are counted from 0, as "
-           "in "
-           "`analyze --sentence`. All are in examples.*.jsonl in the runs' directories.");
+  return {.name = "",
+          .table = table,
+          .caption =
+              "Test examples at even distances, and the answers of each row's best run. Sentences are counted "
+              "from 0, as in `analyze --sentence`. All are in examples.*.jsonl in the runs' directories."};
 }
 
-/// Adds the learning curves of the rows that were trained.
-void add_curves(Report& report, const Rows& rows) {
-  std::vector<Curve> curves;
-  std::string score;
+using Points = std::map<double, std::vector<double>>;  ///< x → the y of each run that has it
+
+/// A chart with the mean curve of each row; points_of(log) are those of one run. The bands are standard deviations, if
+/// every point has several values.
+template <class PointsOf>
+Figure mean_curves(LineChart chart, const Rows& rows, const PointsOf& points_of) {
   for (const ComparedRow& row : rows) {
-    Curve curve{row.full_title(), {}};
+    Points points;
+    for (const RunResult* run : row.finished())
+      for (const auto& [x, y] : points_of(log_of(*run))) points[x].push_back(y);
+    if (points.empty()) continue;
+    Series& series = chart.series.emplace_back(Series{.name = row.full_title()});
+    bool has_deviation = true;
+    for (const auto& [x, y] : points) {
+      series.x.push_back(x), series.y.push_back(mean(y));
+      series.deviation.push_back(sample_standard_deviation(y));
+      has_deviation = has_deviation && y.size() > 1;
+    }
+    if (!has_deviation) series.deviation.clear();
+  }
+  return chart;
+}
+
+/// The learning curves of the rows that were trained: the development scores and the training loss (without label
+/// smoothing), which is averaged over stretches of updates.
+std::vector<Figure> learning_curves(const Rows& rows) {
+  std::string score;
+  double updates = 0;
+  bool has_log = false;
+  for (const ComparedRow& row : rows)
     for (const RunResult* run : row.finished()) {
-      if (!run->training) continue;
-      if (std::vector<Json> log = log_of(*run); !log.empty()) curve.logs.push_back(std::move(log));
-      if (score.empty()) score = run->training->score_name;
+      if (run->training && score.empty()) score = run->training->score_name;
+      const std::vector<Json> log = log_of(*run);
+      has_log = has_log || !log.empty();
+      for (const auto& [update, loss] : curve(log, "unsmoothed_loss")) updates = std::max(updates, update);
     }
-    if (!curve.logs.empty()) curves.push_back(std::move(curve));
-  }
-  if (!curves.empty()) add_learning_curves(report, curves, score);
+  if (!has_log) return {};
+  LineChart scores{.title = "Development set", .x = {"updates"}, .y = {score}};
+  LineChart losses{.title = "Training loss", .x = {"updates"}, .y = {"nats"}};
+  scores.y.least = losses.y.least = 0;
+  if (!score.ends_with("perplexity")) scores.y.most = 100;
+  constexpr double most_points = 25, between_lines = 10;
+  const double stretch = std::max(std::ceil(updates / most_points), between_lines);
+  const auto in_stretches = [&](const std::vector<Json>& log) {
+    Points stretches;  // by their ends
+    for (const auto& [x, y] : curve(log, "unsmoothed_loss")) stretches[std::ceil(x / stretch) * stretch].push_back(y);
+    std::vector<std::pair<double, double>> means;
+    for (const auto& [x, y] : stretches) means.emplace_back(x, mean(y));
+    return means;
+  };
+  return {mean_curves(scores, rows, [&](const std::vector<Json>& log) { return curve(log, "dev." + score); }),
+          mean_curves(losses, rows, in_stretches)};
 }
 
-/// Adds the options that differ, a line for each, and those that all rows share.
-void add_configuration(Report& report, const Rows& rows) {
-  report.section("Configuration");
+/// The options that differ, a line for each, and those that all rows share.
+std::vector<Finding::NamedTable> configuration_of(const Rows& rows) {
   const RowOptions options = options_of(rows);
-  if (!options.differing.empty()) {
-    std::vector<std::string> headings{"option"};
-    for (const ComparedRow& row : rows) headings.push_back(row.full_title());
-    Table table(headings);
-    for (const auto& [option, values] : options.differing) {
-      std::vector<Cell> cells{"--" + option};
-      cells.insert(cells.end(), values.begin(), values.end());
-      table.row(std::move(cells));
-    }
-    report.add(table, "The options in which the rows differ.");
-    report.text("The options that all rows share:");
+  std::vector<std::string> headings{"option"};
+  for (const ComparedRow& row : rows) headings.push_back(row.full_title());
+  Table differing(headings), common({"option", "value"});
+  for (const auto& [option, values] : options.differing) {
+    std::vector<Cell> cells{"--" + option};
+    cells.insert(cells.end(), values.begin(), values.end());
+    differing.row(std::move(cells));
   }
-  report.configuration(options.common);
+  for (const auto& [option, value] : options.common.items()) common.row({option, text_at(options.common, option)});
+  std::vector<Finding::NamedTable> tables{{"The options that all rows share", common}};
+  if (!options.differing.empty()) tables.insert(tables.begin(), {"The options in which the rows differ", differing});
+  return tables;
 }
 
-/// Adds a line for each start of a run: when, by which version, where, and how.
-void add_origins(Report& report, const Rows& rows) {
+/// A line for each start of a run: when, by which version, where, and how.
+Finding::NamedTable origins_of(const Rows& rows) {
   Table table({"started", "version", "machine", "processor", "threads", "command"});
   std::set<std::string> known;
   for (const ComparedRow& row : rows)
@@ -97,71 +152,55 @@ void add_origins(Report& report, const Rows& rows) {
                    start.contains("gpu") ? text("processor") + "; " + text("gpu") : text("processor"), text("threads"),
                    text("command")});
       }
-  report.section("How the runs were made").add(table, "Times are UTC. A run that was resumed has several starts.");
+  return {"", table, "Times are UTC. A run that was resumed has several starts."};
 }
 
-void add_group(Report& report, const RunGroup& group, const ComparisonReport& from) {
-  const std::size_t baseline = baseline_of(group, from.baseline);
-  report.section(from.groups.size() > 1 ? group.title : "Test");
-  std::string caption = comparison_caption(group.rows, baseline);
-  caption.pop_back();  // the last line break
-  report.add(comparison_table(group.rows, baseline), caption);
-  const Rows rows = finished_rows(group.rows);
-  if (rows.empty()) return;
-  const RunGroup finished{group.title, rows};
-  const std::size_t first = baseline_of(finished, from.baseline);
+std::vector<Finding> sections_of(const RunGroup& group, const ComparisonReport& report) {
+  Rows rows = group.rows;
+  std::erase_if(rows, [](const ComparedRow& row) { return row.finished().empty(); });
+  if (rows.empty()) return {};
+  Finding scores{.title = "Scores"};
   for (const TestResult& test : rows.front().best().tests)
-    report.add(
-        score_table(finished, test.set, first),
-        fmt::format("Each score of the test set {}, all seeds pooled. Difference: from '{}'; its interval and the "
-                    "two-sided p are of a paired bootstrap (1000 resamples of the examples). ↑: p < .05, ⇑: p < "
-                    ".01.",
-                    test.set, rows[first].full_title()));
-  if (!from.trials.empty())
-    report.section("Search").add(trials_table(from.trials), "Every trial; the best of each row is in the table above.");
-  add_curves(report, rows);
-  add_examples(report, rows);
+    scores.tables.push_back(score_table(rows, baseline_of(rows, report.baseline), test));
+  std::vector<Finding> sections{scores};
+  if (!report.trials.empty())
+    sections.push_back({.title = "Search",
+                        .tables = {{"", trials_table(report.trials), "Every trial; the best of each row is above."}}});
+  if (std::vector<Figure> curves = learning_curves(rows); !curves.empty())
+    sections.push_back({.title = "Learning curves",
+                        .notes = {"Means over the seeds of each row; bands are their standard deviations."},
+                        .figures = std::move(curves)});
+  const TestedExample& example = rows.front().best().tests.front().examples.front();
+  if (!example.hypothesis.empty() || !example.input.empty())  // not a language model
+    sections.push_back({.title = "Examples", .tables = {examples_of(rows)}});
   std::vector<PicturedRun> pictured;
   for (const ComparedRow& row : rows)
     pictured.push_back({row.full_title(), fmt::format("Seed {}.", row.best().seed), row.best().directory});
-  add_attention_section(report, pictured);
-  add_configuration(report, group.rows);
-  add_origins(report, group.rows);
+  if (std::optional<Finding> attention = attention_section(pictured)) sections.push_back(std::move(*attention));
+  sections.push_back({.title = "Configuration", .tables = configuration_of(group.rows)});
+  sections.push_back({.title = "How the runs were made", .tables = {origins_of(group.rows)}});
+  return sections;
 }
 
 }  // namespace
 
-std::size_t baseline_of(const RunGroup& group, const std::string& title) {
-  for (std::size_t k = 0; k < group.rows.size(); ++k)
-    if (group.rows[k].full_title() == title) return k;
-  return 0;
-}
-
-Table score_table(const RunGroup& group, const std::string& set, std::size_t baseline) {
-  std::vector<const ComparedRow*> rows{&group.rows.at(baseline)};
-  for (const ComparedRow& row : group.rows)
-    if (&row != rows.front()) rows.push_back(&row);
-  std::vector<std::string> titles;
-  std::vector<std::vector<TextScore>> scores;
-  std::vector<std::string> metrics;  // that every row has
-  for (const TestResult& test : rows.front()->finished().front()->tests)
-    for (const TextScore& score : test.scores())
-      if (test.set == set && std::all_of(rows.begin(), rows.end(), [&](const ComparedRow* row) {
-            return pooled_score(row->finished(), set, score.name).has_value();
-          }))
-        metrics.push_back(score.name);
-  for (const ComparedRow* row : rows) {
-    titles.push_back(row->full_title());
-    scores.emplace_back();
-    for (const std::string& metric : metrics) scores.back().push_back(*pooled_score(row->finished(), set, metric));
+Finding finding_of(const ComparisonReport& report) {
+  Finding finding{.title = report.title};
+  for (const RunGroup& group : report.groups) {
+    const std::size_t baseline = baseline_of(group.rows, report.baseline);
+    finding.tables.push_back({.name = group.title,
+                              .table = comparison_table(group.rows, baseline),
+                              .caption = comparison_caption(group.rows, baseline)});
   }
-  return table_of(score_rows(titles, scores, {}));
-}
-
-Report page_of(const ComparisonReport& from) {
-  Report report(from.title, from.subtitle);
-  for (const RunGroup& group : from.groups) add_group(report, group, from);
-  return report;
+  finding.sections_of_page = [report] {
+    std::vector<Finding> all;
+    for (const RunGroup& group : report.groups) {
+      if (report.groups.size() > 1) all.push_back({.title = group.title});
+      for (Finding& section : sections_of(group, report)) all.push_back(std::move(section));
+    }
+    return all;
+  };
+  return finding;
 }
 
 }  // namespace fovea

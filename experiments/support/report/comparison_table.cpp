@@ -14,16 +14,17 @@ namespace {
 
 using Runs = std::vector<const RunResult*>;
 
-/// The mean score on the development set, negated if smaller is better; -inf if no run is finished.
+/// The score on the development set, negated if smaller is better.
+double dev_score(const RunResult& run) {
+  return run.training ? (run.training->higher_is_better ? 1 : -1) * run.training->best_score : 0;
+}
+
+/// The mean over the row's runs; -inf if no run is finished.
 double dev_score(const ComparedRow& row) {
   std::vector<double> scores;
   for (const RunResult* run : row.finished())
-    if (run->training) scores.push_back((run->training->higher_is_better ? 1 : -1) * run->training->best_score);
+    if (run->training) scores.push_back(dev_score(*run));
   return scores.empty() ? -std::numeric_limits<double>::infinity() : mean(scores);
-}
-
-double dev_score(const RunResult& run) {
-  return run.training ? (run.training->higher_is_better ? 1 : -1) * run.training->best_score : 0;
 }
 
 /// The first finished run, whose scores determine the columns.
@@ -62,34 +63,28 @@ std::vector<double> values_of(const ComparedRow& row, const Value& value) {
   return values;
 }
 
-struct Column {
-  std::string heading;
-  std::function<Cell(const ComparedRow&)> cell;
-};
-
 /// A column with the means and deviations over each row's runs.
-Column mean_column(const std::string& heading, int decimals, const Value& value) {
+Column<ComparedRow> mean_column(const std::string& heading, int decimals, const Value& value) {
   return {heading, [=](const ComparedRow& row) { return Cell::mean_of(values_of(row, value), decimals); }};
 }
 
 /// The same without deviations.
-Column plain_column(const std::string& heading, int decimals, const Value& value) {
+Column<ComparedRow> plain_column(const std::string& heading, int decimals, const Value& value) {
   return {heading, [=](const ComparedRow& row) { return Cell::number(mean(values_of(row, value)), decimals); }};
 }
 
 /// A column for each thing that things_of(test) names for any run, set by set and in order of appearance; headings have
 /// the name of the set if there are several. value_of(run, number of the set, name) is NaN for a run without it.
 template <class Things, class ValueOf>
-void add_columns(std::vector<Column>& columns, const std::vector<ComparedRow>& rows, const Things& things_of,
-                 const ValueOf& value_of) {
+void add_columns(std::vector<Column<ComparedRow>>& columns, const std::vector<ComparedRow>& rows,
+                 const Things& things_of, const ValueOf& value_of) {
   const std::vector<TestResult>& tests = example_of(rows).tests;
   for (std::size_t set = 0; set < tests.size(); ++set)
     for (const ComparedRow& row : rows)
       for (const RunResult* run : row.finished())
         for (const auto& one : things_of(run->tests.at(set))) {
           const std::string heading = tests.size() > 1 ? tests[set].set + " " + one.name : one.name;
-          if (std::any_of(columns.begin(), columns.end(), [&](const Column& old) { return old.heading == heading; }))
-            continue;
+          if (std::any_of(columns.begin(), columns.end(), [&](auto& old) { return old.heading == heading; })) continue;
           columns.push_back(
               mean_column(heading, one.decimals, [set, name = one.name, value_of](const RunResult& other) {
                 return value_of(other, other.tests.at(set), name);
@@ -183,7 +178,7 @@ Table comparison_table(const std::vector<ComparedRow>& rows, std::size_t baselin
   };
   const bool compares = rows.size() > 1, trains = any([](const RunResult&run) { return run.training.has_value(); });
   const bool decodes = any([](const RunResult& run) { return run.tests.front().decoding.has_value(); });
-  std::vector<Column> columns{{"model", [](const ComparedRow& row) { return Cell(row.full_title()); }}};
+  std::vector<Column<ComparedRow>> columns{{"model", [](const ComparedRow& row) { return Cell(row.full_title()); }}};
   add_columns(
       columns, rows, [](const TestResult& test) -> const auto& { return test.scores(); },
       [](const RunResult& run, const TestResult& test, const std::string& name) {
@@ -210,15 +205,7 @@ Table comparison_table(const std::vector<ComparedRow>& rows, std::size_t baselin
     columns.push_back(plain_column("relative", 2, [=](const RunResult& run) { return speed_of(run) / of_first; }));
   }
   if (decodes) columns.push_back(plain_column("sentences/s", 1, sentences_per_second));
-  std::vector<std::string> headings;
-  for (const Column& column : columns) headings.push_back(column.heading);
-  Table table(headings);
-  for (const ComparedRow& row : rows) {
-    std::vector<Cell> cells;
-    for (const Column& column : columns) cells.push_back(column.cell(row));
-    table.row(std::move(cells));
-  }
-  return table;
+  return table_of(columns, rows);
 }
 
 std::string comparison_caption(const std::vector<ComparedRow>& rows, std::size_t baseline) {

@@ -29,8 +29,6 @@ double text_pixels(const std::string& text, double size) {
   return size * letters;
 }
 
-std::string tooltip(const std::string& text) { return "<title>" + escape_html(text) + "</title>"; }
-
 double longest_label(const std::vector<std::string>& tokens, std::size_t longest, double size) {
   double pixels = 0;
   for (const std::string& token : tokens)

@@ -16,8 +16,6 @@ std::string px(double value);
 /// An estimate of the width of a text, without knowledge of the font.
 double text_pixels(const std::string& text, double size = font_size);
 
-std::string tooltip(const std::string& text);
-
 /// The width of the longest of the tokens, each cut to `longest` characters, in pixels.
 double longest_label(const std::vector<std::string>& tokens, std::size_t longest, double size);
 

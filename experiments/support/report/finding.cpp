@@ -22,8 +22,8 @@ struct NamedFormat {
 };
 constexpr NamedFormat formats[] = {{"text", ".txt", Format::text},   {"markdown", ".md", Format::markdown},
                                    {"latex", ".tex", Format::latex}, {"csv", ".csv", Format::csv},
-                                   {"tsv", ".tsv", Format::tsv},     {"json", ".json", Format::json},
-                                   {"svg", ".svg", Format::svg},     {"html", ".html", Format::html}};
+                                   {"json", ".json", Format::json},  {"svg", ".svg", Format::svg},
+                                   {"html", ".html", Format::html}};
 
 const char* name_of(Format format) {
   return std::find_if(std::begin(formats), std::end(formats), [&](const auto& each) { return each.format == format; })
@@ -68,9 +68,8 @@ std::string prose(const Finding& finding, bool is_markdown, int level = 1) {
   if (!text.empty() && !is_markdown) text += "\n";
   for (const std::string& note : finding.notes)
     if (!note.empty()) text += note + "\n\n";
-  for (const Chart& chart : finding.figures)
-    if (const auto* picture = std::get_if<Picture>(&chart); picture && is_markdown)
-      text += markdown_picture(picture->file);
+  for (const Figure& figure : finding.figures)
+    if (is_markdown && !figure.file.empty()) text += markdown_picture(figure.file);
   for (const Finding::NamedTable& each : finding.tables) {
     text += heading(name_of(finding, each), level + 1);
     text += is_markdown ? each.table.markdown() + "\n" : each.table.text();
@@ -85,25 +84,27 @@ std::string prose(const Finding& finding, bool is_markdown, int level = 1) {
   return text + commented(finding.origin, "");
 }
 
-/// The tables below each other, and everything else in comments.
-std::string tables_of(const Finding& finding, std::string (Table::*form)() const, const std::string& comment) {
+/// The tables as LaTeX below each other, and everything else in comments.
+std::string latex_of(const Finding& finding) {
+  constexpr const char* comment = "% ";
   std::string text;
-  for (const Finding::NamedTable& each : finding.tables) {
-    text += (text.empty() ? "" : "\n") + commented(name_of(finding, each), comment) + (each.table.*form)() +
+  for (const Finding::NamedTable& each : finding.tables)
+    text += (text.empty() ? "" : "\n") + commented(name_of(finding, each), comment) + each.table.latex() +
             commented(each.caption, comment);
-  }
   for (const Finding& section : finding.sections)
-    text += "\n" + commented(full_title(section), comment) + tables_of(section, form, comment);
+    text += "\n" + commented(full_title(section), comment) + latex_of(section);
   return text + commented(finding.origin, comment);
 }
 
-/// CSV or TSV. Several tables are one, which has their names in a column: programs read one table from a file.
-std::string rows_of(const Finding& finding, std::string (Table::*form)() const,
-                    std::string (*joined)(const std::string&, const NamedTables&)) {
-  if (finding.tables.size() < 2) return tables_of(finding, form, "# ");
-  NamedTables tables;
-  for (const Finding::NamedTable& each : finding.tables) tables.emplace_back(each.name, each.table);
-  return joined("table", tables) + commented(finding.origin, "# ");
+/// Several tables are one, which has their names in a column: programs read one table from a file.
+std::string csv_of_tables(const Finding& finding) {
+  std::vector<Json> rows;
+  for (const auto& [name, table, caption] : finding.tables)
+    for (Json& row : table.json()) {
+      rows.push_back(finding.tables.size() > 1 ? Json{{"table", name}} : Json::object());
+      rows.back().update(row);
+    }
+  return csv_of(rows) + commented(finding.origin, "# ");
 }
 
 Json json_of(const Finding& finding) {
@@ -115,37 +116,15 @@ Json json_of(const Finding& finding) {
   return all;
 }
 
-constexpr const char* no_picture = "a table is no picture; use text, markdown, latex, csv, tsv, json or html";
+constexpr const char* no_picture = "a table is no picture; use text, markdown, latex, csv, json or html";
 
 /// The figures below each other; the origin is their description.
 std::string svg_of(const Finding& finding) {
   require(!finding.figures.empty(), no_picture);
   std::vector<std::string> svgs;
-  for (const Chart& figure : finding.figures) svgs.push_back(svg(figure));
+  for (const Figure& figure : finding.figures) svgs.push_back(figure.svg);
   std::string file = stacked(svgs);
   return file_of(file.insert(file.find('>') + 1, "\n<desc>" + escape_html(finding.origin) + "</desc>"));
-}
-
-void add(Report& page, const Finding& finding) {
-  for (const std::string& note : finding.notes)
-    if (!note.empty()) page.text(note);
-  for (const Chart& figure : finding.figures) page.add(figure);
-  for (const Finding::NamedTable& each : finding.tables) {
-    page.add(each.table, each.name + (each.name.empty() || each.caption.empty() ? "" : ". ") + each.caption);
-  }
-  for (const std::string& output : finding.outputs) page.code(output);
-  for (const Finding& section : finding.sections) {
-    if (!section.title.empty()) page.section(section.title);
-    if (!section.subtitle.empty()) page.subsection(section.subtitle);
-    add(page, section);
-  }
-}
-
-std::string html_of(const Finding& finding) {
-  if (finding.page) return finding.page(finding.origin);
-  Report page(full_title(finding), finding.origin);
-  add(page, finding);
-  return page.html();
 }
 
 }  // namespace
@@ -157,11 +136,9 @@ std::string contents_of(const Finding& finding, Format format) {
     case Format::markdown:
       return prose(finding, true);
     case Format::latex:
-      return "% The tables need \\usepackage{booktabs}\n" + tables_of(finding, &Table::latex, "% ");
+      return "% The tables need \\usepackage{booktabs}\n" + latex_of(finding);
     case Format::csv:
-      return rows_of(finding, &Table::csv, &Table::csv);
-    case Format::tsv:
-      return rows_of(finding, &Table::tsv, &Table::tsv);
+      return csv_of_tables(finding);
     case Format::json:
       return text_of(json_of(finding), 2) + "\n";
     case Format::svg:
@@ -178,7 +155,7 @@ void OutputFlags::add_to(Cli& cli) {
   for (const NamedFormat& each : formats) names.emplace_back(each.name, each.format);
   cli.choice(
       "--format", format, names,
-      "text for a terminal; markdown; latex for the package booktabs; csv, tsv or json with the numbers in full "
+      "text for a terminal; markdown; latex for the package booktabs; csv or json with the numbers in full "
       "precision; svg: the pictures; html: a page. Without it, the endings of --out decide (.txt, .md, .tex, .csv, "
       "...)");
   cli.option("--out", out,

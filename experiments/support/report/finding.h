@@ -3,7 +3,6 @@
 #include <filesystem>
 #include <functional>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "experiments/support/program/json_file.h"
@@ -24,19 +23,19 @@ struct Finding {
   std::vector<std::string> notes = {};  ///< paragraphs for readers
   std::vector<NamedTable> tables = {};
   std::vector<std::string> outputs = {};  ///< texts whose line breaks are kept: what a command printed
-  std::vector<Chart> figures = {};
+  std::vector<Figure> figures = {};       ///< side by side if there is room
   std::vector<Finding> sections = {};
   std::vector<std::filesystem::path> runs = {};  ///< the directories of the runs that were read
   std::vector<Json> starts = {};                 ///< those of the runs that were read and have no directory
   std::string origin = {};                       ///< when, by which command and version, and where all of it was made
-  /// Makes the HTML page, given the origin; empty: the page has notes, figures, tables and sections.
-  std::function<std::string(const std::string& origin)> page = {};
+  /// Makes the sections that only an HTML page has, such as pictures of further sentences; empty: there are none.
+  std::function<std::vector<Finding>()> sections_of_page = {};
 };
 
-/// For a terminal; as Markdown and LaTeX (with the package booktabs); the tables with full precision, with commas, with
-/// tabs and as JSON; the figures; and all as a page. Whatever has no place in a form is a comment there: the origin is
-/// in every form.
-enum class Format { text, markdown, latex, csv, tsv, json, svg, html };
+/// For a terminal; as Markdown and LaTeX (with the package booktabs); the tables with full precision, with commas and
+/// as JSON; the figures; and all as a page. Whatever has no place in a form is a comment there: the origin is in every
+/// form.
+enum class Format { text, markdown, latex, csv, json, svg, html };
 
 /// The finding as the contents of a file. Throws Error for SVG without a figure.
 std::string contents_of(const Finding& finding, Format format);

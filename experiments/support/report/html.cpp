@@ -5,9 +5,8 @@
 #include <fmt/core.h>
 
 #include "experiments/support/program/terminal.h"
-#include "experiments/support/report/drawing.h"
+#include "experiments/support/report/finding.h"
 #include "experiments/support/text/words.h"
-#include "tensor/support/atomic_file.h"
 
 namespace fovea {
 namespace {
@@ -25,12 +24,11 @@ a { color: var(--accent); text-decoration: none; } a:hover { text-decoration: un
 h2 { font-size: 1.25rem; margin: 2.6rem 0 .8rem; padding-top: 1.2rem; border-top: 1px solid var(--line); }
 h3 { font-size: 1.02rem; margin: 2rem 0 .4rem; overflow-wrap: anywhere; }
 p { max-width: 46rem; margin: .6rem 0; }
-pre, .values dd, .subtitle { font-family: ui-monospace, "SF Mono", Menlo, Consolas, "DejaVu Sans Mono", monospace; }
+pre, .subtitle { font-family: ui-monospace, "SF Mono", Menlo, Consolas, "DejaVu Sans Mono", monospace; }
 pre { background: var(--panel); border-radius: 6px; padding: .8rem 1rem; overflow-x: auto; font-size: .85rem; }
 .figures { display: flex; flex-wrap: wrap; gap: 1.6rem 2rem; align-items: flex-start; margin: 1.2rem 0; }
 figure { margin: 0; max-width: 100%; overflow-x: auto; }
-figure svg { display: block; max-width: 100%; height: auto; }
-.wide svg { max-width: none; }
+figure svg { display: block; }
 .scroll { overflow-x: auto; margin: 1rem 0; }
 table { border-collapse: collapse; font-size: .9rem; font-variant-numeric: tabular-nums; }
 .caption { color: var(--faint); font-size: .9rem; margin: 1rem 0 .5rem; } .caption + .scroll { margin-top: 0; }
@@ -40,18 +38,51 @@ th, td { padding: .34rem 1.15rem .34rem 0; }
 td { border-bottom: 1px solid var(--line); }
 tr.rule td { border-top: 2px solid var(--ink); }
 .number { text-align: right; } td.number { white-space: nowrap; }
-.deviation { color: var(--faint); } .absent { visibility: hidden; }
-.mark { position: absolute; margin-left: .15em; }
-.values { display: grid; grid-template-columns: repeat(auto-fill, minmax(19rem, 1fr)); gap: 0 2.5rem; margin: 1rem 0;
-  font-size: .88rem; }
-.values div { display: flex; justify-content: space-between; gap: 1rem; padding: .22rem 0;
-  border-bottom: 1px solid var(--line); }
-.values dt { color: var(--faint); white-space: nowrap; }
-.values dd { margin: 0; text-align: right; overflow-wrap: anywhere; }
 @media print { nav { display: none; } }
 )";
 
-std::string value_text(const Json& value) { return value.is_string() ? value.get<std::string>() : text_of(value); }
+/// The lines of the text that are not empty, each as an element.
+std::string elements(const char* tag, const std::string& text) {
+  std::string lines;
+  for (std::string_view line : split_columns(text, '\n'))
+    if (!line.empty()) lines += fmt::format("<p class=\"{}\">{}</p>\n", tag, escape_html(line));
+  return lines;
+}
+
+struct PageBody {
+  std::string html;
+  std::vector<std::string> headings = {};  ///< of the sections
+
+  void add(const Finding& finding) {
+    for (const std::string& note : finding.notes)
+      if (!note.empty()) html += "<p>" + escape_html(note) + "</p>\n";
+    if (!finding.figures.empty()) html += "<div class=\"figures\">\n";
+    for (const Figure& figure : finding.figures) html += "<figure>" + figure.svg + "</figure>\n";
+    if (!finding.figures.empty()) html += "</div>\n";
+    for (const auto& [name, table, caption] : finding.tables)
+      html += elements("caption", name + (name.empty() || caption.empty() ? "" : ". ") + caption) +
+              "<div class=\"scroll\">" + table.html() + "</div>\n";
+    for (const std::string& output : finding.outputs) {
+      html += "<pre>";
+      for (std::string_view line : split_columns(output, '\n')) html += escape_html(line) + "\n";
+      html += "</pre>\n";
+    }
+    add_sections(finding.sections);
+    if (finding.sections_of_page) add_sections(finding.sections_of_page());
+  }
+
+ private:
+  void add_sections(const std::vector<Finding>& sections) {
+    for (const Finding& section : sections) {
+      if (!section.title.empty()) {
+        headings.push_back(escape_html(section.title));
+        html += fmt::format("<h2 id=\"section-{}\">{}</h2>\n", headings.size(), headings.back());
+      }
+      if (!section.subtitle.empty()) html += "<h3>" + escape_html(section.subtitle) + "</h3>\n";
+      add(section);
+    }
+  }
+};
 
 }  // namespace
 
@@ -66,91 +97,19 @@ std::string escape_html(std::string_view text) {
   return result;
 }
 
-std::string link_to(const std::filesystem::path& path) {
-  std::string link;
-  for (char c : path.string()) {
-    const bool is_plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                          std::string_view("-._~/").find(c) != std::string_view::npos;
-    link += is_plain ? std::string(1, c) : fmt::format("%{:02X}", static_cast<unsigned char>(c));
-  }
-  return link;
-}
-
-Report::Report(std::string title, std::string subtitle) : title_(std::move(title)), subtitle_(std::move(subtitle)) {}
-
-Report& Report::add_block(const std::string& html) {
-  if (in_figures_) body_ += "</div>\n";
-  in_figures_ = false;
-  body_ += html;
-  return *this;
-}
-
-Report& Report::add_figure(const std::string& svg, const std::string& owner) {
-  if (!in_figures_) body_ += "<div class=\"figures\">\n";
-  in_figures_ = true;
-  // the drawing's description is its title
-  const std::size_t label = svg.find("aria-label=\""), end = svg.find('"', label + 12);
-  const std::string title = label < svg.size() ? svg.substr(label + 12, end - label - 12) : "figure";
-  figures_.push_back({owner.empty() ? title : owner + " " + title, svg});
-  // A wide drawing keeps its size on a small screen, where it can be scrolled.
-  const double width = std::strtod(svg.c_str() + std::min(svg.find("width=\"") + 7, svg.size()), nullptr);
-  body_ += fmt::format("<figure{}>{}</figure>\n", width > 1.2 * chart_width ? " class=\"wide\"" : "", svg);
-  return *this;
-}
-
-Report& Report::section(const std::string& heading) {
-  headings_.push_back(heading);
-  return add_block(fmt::format("<h2 id=\"section-{}\">{}</h2>\n", headings_.size(), escape_html(heading)));
-}
-
-Report& Report::subsection(const std::string& heading) { return add_block("<h3>" + escape_html(heading) + "</h3>\n"); }
-
-Report& Report::text(const std::string& paragraph) { return add_block("<p>" + escape_html(paragraph) + "</p>\n"); }
-
-Report& Report::code(const std::string& text) {
-  std::string lines;
-  for (std::string_view line : split_columns(text, '\n')) lines += escape_html(line) + "\n";
-  lines.pop_back();
-  return add_block("<pre>" + lines + "</pre>\n");
-}
-
-Report& Report::add(const Table& table, const std::string& caption) {
-  const std::string text = caption.empty() ? "" : "<p class=\"caption\">" + escape_html(caption) + "</p>\n";
-  return add_block(text + "<div class=\"scroll\">" + table.html() + "</div>\n");
-}
-
-Report& Report::add(const Chart& chart) { return add_figure(svg(chart)); }
-
-Report& Report::configuration(const Json& values) {
-  std::string list = "<dl class=\"values\">\n";
-  for (const auto& [key, value] : values.items()) {
-    list += fmt::format("<div><dt>{}</dt><dd>{}</dd></div>\n", escape_html(key), escape_html(value_text(value)));
-  }
-  return add_block(list + "</dl>\n");
-}
-
-std::string Report::html() const {
-  std::string page =
+std::string html_of(const Finding& finding) {
+  PageBody body;
+  body.add(finding);
+  const std::string title = escape_html(finding.title + (finding.subtitle.empty() ? "" : ": ") + finding.subtitle);
+  std::string navigation;
+  for (std::size_t k = 0; k < body.headings.size() && body.headings.size() > 1; ++k)
+    navigation += fmt::format("<a href=\"#section-{}\">{}</a>", k + 1, body.headings[k]);
+  return fmt::format(
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-      "<meta name=\"color-scheme\" content=\"light dark\">\n";
-  page += fmt::format("<title>{}</title>\n<style>{}{}{}</style>\n</head>\n<body>\n<main>\n", escape_html(title_),
-                      palette_style(), chart_style(), page_style);
-  page += fmt::format("<header><h1>{}</h1>\n", escape_html(title_));
-  for (std::string_view line : split_columns(subtitle_, '\n'))
-    if (!line.empty()) page += fmt::format("<p class=\"subtitle\">{}</p>\n", escape_html(line));
-  if (headings_.size() > 1) {
-    page += "<nav>";
-    for (std::size_t i = 0; i < headings_.size(); ++i) {
-      page += fmt::format("<a href=\"#section-{}\">{}</a>", i + 1, escape_html(headings_[i]));
-    }
-    page += "</nav>\n";
-  }
-  page += "</header>\n" + body_;
-  if (in_figures_) page += "</div>\n";
-  return page + "</main>\n</body>\n</html>\n";
+      "<meta name=\"color-scheme\" content=\"light dark\">\n<title>{0}</title>\n<style>{1}{2}{3}</style>\n</head>\n"
+      "<body>\n<main>\n<header><h1>{0}</h1>\n{4}<nav>{5}</nav>\n</header>\n{6}</main>\n</body>\n</html>\n",
+      title, palette_style(), chart_style(), page_style, elements("subtitle", finding.origin), navigation, body.html);
 }
-
-void Report::write(const std::filesystem::path& path) const { write_file_atomically(path, html()); }
 
 }  // namespace fovea

@@ -43,27 +43,6 @@ struct Layout {
   double right() const { return left + double(columns) * (width + gap); }
 };
 
-/// A cell with its value as a tooltip, for a single map.
-void draw_cells_with_values(Drawing& drawing, const HeadMaps& maps, const Layout& at, double full) {
-  const double space = at.cell >= 10 ? 1 : 0;
-  const std::vector<double>& values = maps.heads.front().values;
-  drawing.raw("<g class=\"cells\">\n");
-  for (std::size_t i = 0, k = 0; i < maps.queries.size(); ++i)
-    for (std::size_t j = 0; j < maps.keys.size(); ++j, ++k) {
-      const bool finite = std::isfinite(values[k]);
-      drawing.raw(
-          fmt::format("<rect{} x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill-opacity=\"{:.3g}\">{}</rect>\n",
-                      !finite         ? " class=\"missing\""
-                      : values[k] < 0 ? " class=\"cold\""
-                                      : "",
-                      px(at.left + double(j) * at.cell), px(at.top + double(i) * at.cell), px(at.cell - space),
-                      px(at.cell - space), finite ? std::min(std::abs(values[k]) / full, 1.0) : 1.0,
-                      tooltip(fmt::format("{} {} '{}', {} {} '{}': {:.5g}", maps.query_label, i, maps.queries[i],
-                                          maps.key_label, j, maps.keys[j], values[k]))));
-    }
-  drawing.raw("</g>\n");
-}
-
 /// The cells of a head as one path for each of a few strengths, which takes about 12 bytes for a visible cell. A cell
 /// is one unit wide.
 void draw_cells(Drawing& drawing, const HeadMaps::Head& head, std::size_t keys, double x, double y, double cell,
@@ -153,10 +132,7 @@ std::string svg(const HeadMaps& maps) {
     draw_labels(drawing, maps, at, h);
     drawing.raw(fmt::format("<rect class=\"panel\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"/>\n", px(at.x(h)),
                             px(at.y(h)), px(at.width), px(at.height)));
-    if (maps.heads.size() == 1)
-      draw_cells_with_values(drawing, maps, at, full);
-    else
-      draw_cells(drawing, maps.heads[h], maps.keys.size(), at.x(h), at.y(h), at.cell, full);
+    draw_cells(drawing, maps.heads[h], maps.keys.size(), at.x(h), at.y(h), at.cell, full);
     draw_marks(drawing, maps.heads[h], at.x(h), at.y(h), at.cell, double(maps.keys.size()));
   }
   draw_colour_scale(drawing, at.right(), at.top, at.height, maps.low.value_or(low < 0 ? -full : 0),

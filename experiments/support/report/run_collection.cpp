@@ -76,59 +76,47 @@ void add(RunGroup& group, const RunResult& run) {
   group.rows.push_back({title_of(run), run.trial, {run}});
 }
 
-/// The number of a finished run in its comparison; 0 for other directories.
-std::size_t number_in_comparison(const fs::path& run) {
-  try {
-    return fs::exists(run / "result.json") ? load_json(run / "result.json").value("number", std::size_t{0}) : 0;
-  } catch (const std::exception&) {
-    return 0;  // load_result() names what is damaged
-  }
+/// The place of a run among others: by its number in its comparison, then by the time at which it was made.
+auto place_of_run(const fs::path& run) {
+  std::error_code none;
+  const fs::path result = run / "result.json";
+  return std::tuple(fs::exists(result) ? load_json(result).value("number", 0) : 0,
+                    fs::last_write_time(run / "config.json", none), run);
 }
 
-void add_runs(LoadedRuns& loaded, std::set<fs::path>& known, const fs::path& directory) {
+void add_runs(std::vector<RunResult>& runs, std::set<fs::path>& known, const fs::path& directory) {
   if (!known.insert(fs::weakly_canonical(directory)).second) return;
-  const auto add = [&](RunResult run) {
+  std::vector<RunResult> own;
+  if (std::optional<RunResult> run = load_result(directory))
+    own.push_back(std::move(*run));
+  else if (has_kept_runs(directory))
+    own = load_kept_runs(directory);
+  for (RunResult& run : own) {
     const bool is_trial = run.tests.empty() && run.failure.empty();  // of a search; its test is not recorded
-    if (!is_trial) loaded.runs.push_back(std::move(run));
-  };
-  try {
-    if (std::optional<RunResult> run = load_result(directory)) return add(std::move(*run));
-    if (has_kept_runs(directory)) {
-      for (RunResult& run : load_kept_runs(directory)) add(std::move(run));
-      return;
-    }
-  } catch (const Error& error) {
-    return loaded.damaged.push_back({directory, error.what()});
+    if (!is_trial) runs.push_back(std::move(run));
   }
-  std::vector<fs::path> inside;
+  if (!own.empty()) return;
+  std::vector<decltype(place_of_run(directory))> inside;
   for (const auto& entry : fs::directory_iterator(directory))
-    if (entry.is_directory()) inside.push_back(entry.path());
-  // The runs of a comparison in its order, others in the order in which they were made.
-  auto place = [](const fs::path& run) {
-    std::error_code none;
-    return std::tuple(number_in_comparison(run), fs::last_write_time(run / "config.json", none), run);
-  };
-  std::map<fs::path, decltype(place(directory))> places;
-  for (const fs::path& one : inside) places[one] = place(one);
-  std::sort(inside.begin(), inside.end(), [&](const fs::path& a, const fs::path& b) { return places[a] < places[b]; });
-  for (const fs::path& one : inside) add_runs(loaded, known, one);
+    if (entry.is_directory()) inside.push_back(place_of_run(entry.path()));
+  std::sort(inside.begin(), inside.end());
+  for (const auto& place : inside) add_runs(runs, known, std::get<fs::path>(place));
 }
 
 }  // namespace
 
-LoadedRuns load_runs(const std::vector<fs::path>& directories) {
-  LoadedRuns loaded;
+std::vector<RunResult> load_runs(const std::vector<fs::path>& directories) {
+  std::vector<RunResult> runs;
   std::set<fs::path> known;
-  const auto found = [&] { return loaded.runs.size() + loaded.damaged.size(); };
   for (const fs::path& directory : directories) {
     require(fs::is_directory(directory), "{}: {}", directory.string(),
             fs::exists(directory) ? "is a file, expected the directory of runs" : "there is no such directory");
-    const std::size_t before = found();
+    const std::size_t before = runs.size();
     const bool is_known = known.contains(fs::weakly_canonical(directory));
-    add_runs(loaded, known, directory);
-    require(is_known || found() > before, "{}: has no finished run (result.json) in it", directory.string());
+    add_runs(runs, known, directory);
+    require(is_known || runs.size() > before, "{}: has no finished run (result.json) in it", directory.string());
   }
-  return loaded;
+  return runs;
 }
 
 namespace {
@@ -147,8 +135,6 @@ void distinguish(std::vector<ComparedRow>& rows) {
 }
 
 }  // namespace
-
-bool RunGroup::has_finished() const { return !all_failed(rows); }
 
 std::vector<RunGroup> comparable_groups(const std::vector<RunResult>& runs) {
   std::vector<RunGroup> groups;

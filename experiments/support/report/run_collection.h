@@ -8,21 +8,10 @@
 
 namespace fovea {
 
-/// A run whose record cannot be read.
-struct DamagedRun {
-  std::filesystem::path directory;
-  std::string reason;  ///< begins with the damaged file
-};
-
-struct LoadedRuns {
-  std::vector<RunResult> runs;  ///< also those whose training diverged
-  std::vector<DamagedRun> damaged;
-};
-
 /// Reads the runs in the directories: each is the directory of a run, or contains such directories at any depth, as
 /// that of a comparison does, or has kept runs (kept_runs.h). A run that is named twice is read once; the trials of a
-/// search are left out. Throws Error for a directory without a record of a run.
-LoadedRuns load_runs(const std::vector<std::filesystem::path>& directories);
+/// search are left out. Throws Error for a directory without a record of a run, and for a damaged record.
+std::vector<RunResult> load_runs(const std::vector<std::filesystem::path>& directories);
 
 /// A short name for tables: the run's row in its comparison; without one, the name of its directory, or of a kept run
 /// the row of a sheet that it was made for.
@@ -36,8 +25,6 @@ std::string program_of(const RunResult& run);
 struct RunGroup {
   std::string title;  ///< "translate: generated:train=200, test: 20 examples"
   std::vector<ComparedRow> rows;
-
-  bool has_finished() const;
 };
 
 /// The groups in the order of their first runs. Of two runs with the same options and the same seed only the first

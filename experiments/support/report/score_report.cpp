@@ -47,14 +47,10 @@ Table table_of(const std::vector<ScoreRow>& rows) {
       continue;
     }
     if (!row.difference && &row != &rows.front()) table.rule();
-    std::vector<Cell> cells{row.metric, row.system, value, {}, {}, {}};
-    if (row.difference) cells[3] = Cell::number(*row.difference, row.decimals);
-    if (const auto& test = row.against_first) {
-      cells[2] = Cell(value).mark(significance_mark(test->p));
-      cells[4] = interval_cell(test->interval, row.decimals);
-      cells[5] = Cell::number(test->p, 3);
-    }
-    table.row(cells);
+    const auto& test = row.against_first;
+    table.row({row.metric, row.system, value, row.difference ? Cell::number(*row.difference, row.decimals) : Cell(),
+               test ? interval_cell(test->interval, row.decimals) : Cell(),
+               test ? Cell::number(test->p, 3) : Cell()});
   }
   return table;
 }

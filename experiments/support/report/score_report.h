@@ -26,7 +26,7 @@ struct ScoreRow {
 std::vector<ScoreRow> score_rows(const std::vector<std::string>& systems,
                                  const std::vector<std::vector<TextScore>>& scores, const BootstrapOptions& options);
 
-/// The table of the rows. With several systems, values have the papers' marks of significance, by the two-sided p.
+/// The table of the rows. p is two-sided.
 Table table_of(const std::vector<ScoreRow>& rows);
 
 /// The table for a terminal, followed by the metrics' own lines.

@@ -53,15 +53,9 @@ bool is_tested(const Sheet& sheet, const SheetRuns& runs, const Sheet::Column& c
   return first != sheet.columns.end() && &*first == &column;
 }
 
-/// A column of the table.
-struct PrintedColumn {
-  std::string heading;
-  std::function<Cell(const Sheet::Row&)> cell;
-};
-
 /// Appends a column of the sheet as up to four of the table: the paper's number, ours, p and the interval of the
 /// difference from the first row.
-void add_columns(std::vector<PrintedColumn>& columns, const Sheet& sheet, const SheetRuns& runs,
+void add_columns(std::vector<Column<Sheet::Row>>& columns, const Sheet& sheet, const SheetRuns& runs,
                  const Sheet::Column& column) {
   const bool has_tasks = sheet.tasks.size() > 1;  // they have the paper's names, so that ours need their own
   const std::string of_task = has_tasks ? column.task + " " : "", name = of_task + column.heading;
@@ -99,11 +93,11 @@ void add_columns(std::vector<PrintedColumn>& columns, const Sheet& sheet, const 
 }  // namespace
 
 Table sheet_table(const Sheet& sheet, const SheetRuns& runs) {
-  std::vector<PrintedColumn> columns{
+  std::vector<Column<Sheet::Row>> columns{
       {"model", [](const Sheet::Row& row) { return Cell(row.is_cited ? row.name + " (cited)" : row.name); }}};
   for (const Sheet::Column& column : sheet.columns) add_columns(columns, sheet, runs, column);
   std::vector<std::string> headings;
-  for (const PrintedColumn& column : columns) headings.push_back(column.heading);
+  for (const Column<Sheet::Row>& column : columns) headings.push_back(column.heading);
   Table table(headings);
   bool cites = false;
   for (const Sheet::Row& row : sheet.rows) {
@@ -114,7 +108,7 @@ Table sheet_table(const Sheet& sheet, const SheetRuns& runs) {
     });
     if (!row.is_cited && !has_numbers) continue;
     std::vector<Cell> cells;
-    for (const PrintedColumn& column : columns) cells.push_back(column.cell(row));
+    for (const Column<Sheet::Row>& column : columns) cells.push_back(column.cell(row));
     table.row(std::move(cells));
   }
   return table;

@@ -60,11 +60,6 @@ class Plot {
   }
   std::string element() const { return drawing_.element(chart_width, height_ + 8, title_); }
 
-  const AxisScale& y() const { return y_; }
-  double left() const { return left_; }
-  double width() const { return right_ - left_; }
-  double bottom() const { return bottom_; }
-
  private:
   static bool shows_any(const AxisScale& scale, const Values& values) {
     return std::any_of(values.begin(), values.end(), [&](auto part) {
@@ -201,38 +196,11 @@ std::string svg(const LineChart& chart) {
   return plot.element();
 }
 
-std::string svg(const Histogram& chart) {
-  require(chart.bins > 0, "histogram '{}': {} bins, at least 1 is needed", chart.title, chart.bins);
-  Plot::Values x, y;
-  for (const auto& group : chart.groups) x.push_back(group.values);
-  const AxisScale range(chart.x, x, AxisScale::Ends::at_data, 0, chart.bins);  // pixel = bin
-  const auto bins = std::size_t(chart.bins);
-  std::vector<Series> legend;
-  std::vector<std::vector<double>> shares;
-  for (const auto& group : chart.groups) {
-    legend.push_back({.name = group.name});
-    std::vector<double>& own = shares.emplace_back(bins, 0.0);
-    for (double value : group.values)
-      if (range.can_show(value) && value >= range.low() && value <= range.high())
-        own[std::min(std::size_t(range.pixel(value)), bins - 1)] += 100 / double(group.values.size());
-  }
-  y.assign(shares.begin(), shares.end());
-  Axis x_axis = chart.x;
-  x_axis.low = range.low(), x_axis.high = range.high();
-  Plot plot(chart.title, x_axis, Axis{.label = "share of values (%)", .low = 0.0}, legend, x, y,
-            AxisScale::Ends::at_data);
-  for (std::size_t g = 0; g < shares.size(); ++g) {
-    std::string outline = fmt::format("M{} {}", px(plot.left()), px(plot.bottom()));
-    for (double share : shares[g])
-      outline += fmt::format("V{}h{:.3f}", px(plot.y().pixel(share)), plot.width() / double(bins));
-    plot.path("bars " + colour_class(g), fmt::format("{}V{}Z", outline, px(plot.bottom())));
-  }
-  return plot.element();
-}
-
-std::string svg(const Chart& chart) {
-  if (const auto* picture = std::get_if<Picture>(&chart)) return picture->svg;
-  return std::visit([](const auto& each) { return svg(each); }, chart);
+std::string Figure::title() const {
+  constexpr std::string_view label = "aria-label=\"";
+  const std::size_t begin = svg.find(label);
+  if (begin == std::string::npos) return "figure";
+  return svg.substr(begin + label.size(), svg.find('"', begin + label.size()) - begin - label.size());
 }
 
 namespace {
@@ -316,10 +284,9 @@ std::string_view chart_style() {
 .curve { fill: none; stroke: currentColor; stroke-width: 1.8; stroke-linejoin: round; stroke-linecap: round; }
 .dashed { stroke-dasharray: 5 4; } .dotted { stroke-dasharray: 1 4; } .band { fill: currentColor; fill-opacity: .1; }
 .dots { fill: none; stroke: currentColor; stroke-width: 5; stroke-linecap: round; } .cloud { stroke-opacity: .55; }
-.bars { fill: currentColor; fill-opacity: .32; stroke: currentColor; stroke-width: 1.2; }
 .panel { fill: var(--panel); } .cells rect, .cells path { fill: var(--hot); } .cells .cold { fill: var(--cold); }
 .cells path { stroke: var(--panel); stroke-width: .08; }
-.cells .missing { fill: var(--line); } .cells rect:hover { stroke: var(--ink); }
+.cells .missing { fill: var(--line); }
 .spread { stroke: var(--c1); stroke-width: 1.3; stroke-opacity: .75; } .center { fill: var(--c1); }
 .node { fill: var(--panel); stroke: var(--faint); } .leaf { stroke: var(--accent); stroke-width: 2; }
 .edge { fill: none; stroke: var(--faint); stroke-width: 1.3; }

@@ -1,11 +1,10 @@
-/// The papers' pictures as SVG: curves, scatter plots, histograms, and heat maps of attention.
+/// The papers' pictures as SVG: curves, scatter plots, and heat maps of attention.
 #pragma once
 #include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
-#include <variant>
 #include <vector>
 
 namespace fovea {
@@ -35,20 +34,9 @@ struct LineChart {
   bool points = false;  ///< a scatter plot: the points alone
 };
 
-struct Histogram {
-  struct Group {
-    std::string name{};
-    std::vector<double> values{};
-  };
-  std::string title{};
-  Axis x{};
-  std::vector<Group> groups{};  ///< drawn over each other, each as a share of its own values
-  int bins = 30;                ///< of equal width over the range of all groups
-};
-
 /// Maps of numbers for queries and keys, such as the weights, a window or a bias of each head, side by side on one
 /// colour scale. Values from 0 up go from the background's colour to blue; negative values are red. The cells of a
-/// single map are larger and have their values as tooltips; a page may have hundreds of small ones.
+/// single map are larger.
 struct HeadMaps {
   struct Head {
     std::string name{};
@@ -63,19 +51,22 @@ struct HeadMaps {
   std::string query_label = "query", key_label = "key";
 };
 
-/// A drawing that exists already. In Markdown it is a link to its file.
-struct Picture {
-  std::string svg{}, file{};
-};
-
-using Chart = std::variant<LineChart, Histogram, HeadMaps, Picture>;
-
 /// An <svg> element for a page that has palette_style() and chart_style(). Throws Error if the sizes of x and y, or of
 /// queries, keys and values, contradict each other.
 std::string svg(const LineChart& chart);
-std::string svg(const Histogram& chart);
 std::string svg(const HeadMaps& maps);
-std::string svg(const Chart& chart);
+
+/// A drawing. In Markdown it is a link to its file, if it has one.
+struct Figure {
+  std::string svg, file = {};
+
+  Figure(std::string element, std::string of_file = "") : svg(std::move(element)), file(std::move(of_file)) {}
+  Figure(const LineChart& chart) : svg(fovea::svg(chart)) {}
+  Figure(const HeadMaps& maps) : svg(fovea::svg(maps)) {}
+
+  /// The title of the chart, which describes the element.
+  std::string title() const;
+};
 
 /// Several <svg> elements as one, below each other.
 std::string stacked(const std::vector<std::string>& svgs);

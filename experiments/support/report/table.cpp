@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
 #include <stdexcept>
 
 #include <fmt/core.h>
@@ -66,8 +65,6 @@ std::string escape_latex(const std::string& text) {
       {"--", "-{}-"},  // of flags; LaTeX makes a dash of two
       {"–", "--"},
       {"±", "$\\pm$"},
-      {"↑", "$\\uparrow$"},
-      {"⇑", "$\\Uparrow$"},
       {"→", "$\\to$"},
       {"τ", "$\\tau$"},
       {"σ", "$\\sigma$"},
@@ -90,20 +87,6 @@ std::string rounded(double value, int decimals) {
   const std::string text =
       std::abs(value) < 1e9 ? fmt::format("{:.{}f}", value, decimals) : fmt::format("{:.3g}", value);
   return text.find_first_not_of("-0.") == std::string::npos ? fmt::format("{:.{}f}", 0.0, decimals) : text;
-}
-
-using Lines = std::vector<std::vector<std::string>>;
-
-std::string written(const Lines& lines, std::string (*row)(const std::vector<std::string>&)) {
-  std::string result;
-  for (const auto& line : lines) result += row(line);
-  return result;
-}
-
-std::string tsv_row(const std::vector<std::string>& cells) {
-  std::string line;
-  for (const std::string& cell : cells) line += (&cell == &cells.front() ? "" : "\t") + printable(cell);
-  return line + "\n";
 }
 
 }  // namespace
@@ -135,15 +118,14 @@ Cell Cell::mean_of(std::span<const double> values, int decimals) {
 }
 
 std::string Cell::shown() const {
-  std::string text = is_empty() ? nothing : text_;
-  if (!deviation_.empty()) text += " ± " + deviation_;
-  return text + mark_;
+  const std::string text = is_empty() ? nothing : text_;
+  return deviation_.empty() ? text : text + " ± " + deviation_;
 }
 
-/// The widths of a column and of its parts: "80.31", "0.42" behind the ±, the mark.
+/// The widths of a column and of its parts: "80.31", "0.42" behind the ±.
 struct Table::Layout {
   bool is_numeric = false;
-  std::size_t value = 0, deviation = 0, mark = 0, column = 0;
+  std::size_t value = 0, deviation = 0, column = 0;
 
   /// The cell in lines: a number is one, a text is folded at spaces if it is wider than the column.
   std::vector<std::string> lines(const Cell& cell) const {
@@ -152,7 +134,7 @@ struct Table::Layout {
     if (deviation > 0)
       result +=
           cell.deviation_.empty() ? std::string(3 + deviation, ' ') : " ± " + on_the_right(cell.deviation_, deviation);
-    return {on_the_right(result + on_the_left(cell.mark_, mark), column)};
+    return {on_the_right(result, column)};
   }
 };
 
@@ -190,10 +172,9 @@ Table::Layout Table::layout(std::size_t column) const {
     const Cell& cell = row[column];
     layout.value = std::max(layout.value, display_width(cell.is_empty() ? nothing : cell.text_));
     layout.deviation = std::max(layout.deviation, display_width(cell.deviation_));
-    layout.mark = std::max(layout.mark, display_width(cell.mark_));
   }
   std::size_t tail = layout.deviation > 0 ? 3 + layout.deviation : 0;  // " ± "
-  layout.column = std::max(layout.column, layout.value + tail + layout.mark);
+  layout.column = std::max(layout.column, layout.value + tail);
   return layout;
 }
 
@@ -294,50 +275,6 @@ std::string Table::markdown() const {
   return result;
 }
 
-std::vector<std::vector<std::string>> Table::exact_lines() const {
-  std::vector<std::vector<std::string>> lines(rows_.size() + 1);
-  for (std::size_t c = 0; c < headings_.size(); ++c) {
-    bool deviations = has_deviations(c);
-    lines[0].push_back(headings_[c]);
-    if (deviations) lines[0].push_back(headings_[c] + " deviation");
-    for (std::size_t r = 0; r < rows_.size(); ++r) {
-      lines[r + 1].push_back(rows_[r][c].exact_text_);
-      if (deviations) lines[r + 1].push_back(rows_[r][c].exact_deviation_);
-    }
-  }
-  return lines;
-}
-
-std::vector<std::vector<std::string>> Table::exact_lines(const std::string& key, const NamedTables& tables) {
-  std::vector<std::vector<std::string>> all{{key}};
-  for (const auto& [name, table] : tables) {
-    const std::vector<std::string> own = table.exact_lines().front();
-    for (const std::string& heading : own)
-      if (std::find(all[0].begin() + 1, all[0].end(), heading) == all[0].end()) all[0].push_back(heading);
-  }
-  for (const auto& [name, table] : tables) {
-    const std::vector<std::vector<std::string>> lines = table.exact_lines();
-    for (std::size_t r = 1; r < lines.size(); ++r) {
-      std::vector<std::string> row{name};
-      for (std::size_t c = 1; c < all[0].size(); ++c) {
-        const auto own = std::find(lines[0].begin(), lines[0].end(), all[0][c]);
-        row.push_back(own == lines[0].end() ? "" : lines[r][static_cast<std::size_t>(own - lines[0].begin())]);
-      }
-      all.push_back(std::move(row));
-    }
-  }
-  return all;
-}
-
-std::string Table::csv() const { return written(exact_lines(), csv_row); }
-std::string Table::tsv() const { return written(exact_lines(), tsv_row); }
-std::string Table::csv(const std::string& key, const NamedTables& tables) {
-  return written(exact_lines(key, tables), csv_row);
-}
-std::string Table::tsv(const std::string& key, const NamedTables& tables) {
-  return written(exact_lines(key, tables), tsv_row);
-}
-
 std::string Table::latex() const {
   auto line = [](const std::vector<std::string>& cells) {
     std::string text;
@@ -382,34 +319,40 @@ Json Table::json() const {
   return rows;
 }
 
-std::string Table::html() const {
-  auto element = [](const char* tag, bool number, const std::string& content) {
-    return fmt::format("<{0}{1}>{2}</{0}>", tag, number ? " class=\"number\"" : "", content);
-  };
-  std::vector<std::optional<std::string>> deviations(headings_.size());  // a deviation of each column that has any
-  for (const auto& row : rows_) {
-    for (std::size_t c = 0; c < row.size(); ++c) {
-      if (!row[c].deviation_.empty()) deviations[c] = row[c].deviation_;
+std::string csv_of(const std::vector<Json>& rows) {
+  Json columns = Json::object();  // in the order in which they appear
+  for (const Json& row : rows) columns.update(row);
+  std::vector<std::string> headings;
+  for (const auto& [heading, value] : columns.items()) headings.push_back(heading);
+  std::string text = csv_row(headings);
+  for (const Json& row : rows) {
+    std::vector<std::string> cells;
+    for (const std::string& heading : headings) {
+      const Json value = row.value(heading, Json());
+      cells.push_back(value.is_string() ? value.get<std::string>() : value.is_null() ? "" : text_of(value));
     }
+    text += csv_row(cells);
   }
+  return text;
+}
+
+std::string Table::csv() const {
+  const Json rows = json();
+  return csv_of({rows.begin(), rows.end()});
+}
+
+std::string Table::html() const {
+  const auto element = [&](const char* tag, std::size_t column, const std::string& content) {
+    return fmt::format("<{0}{1}>{2}</{0}>", tag, is_numeric(column) ? " class=\"number\"" : "", content);
+  };
   std::string result = "<table>\n<thead><tr>";
-  for (std::size_t c = 0; c < headings_.size(); ++c) result += element("th", is_numeric(c), escape_html(headings_[c]));
+  for (std::size_t c = 0; c < headings_.size(); ++c) result += element("th", c, escape_html(headings_[c]));
   result += "</tr></thead>\n<tbody>\n";
   for (std::size_t r = 0; r < rows_.size(); ++r) {
     result += has_rule_before(r) ? "<tr class=\"rule\">" : "<tr>";
     for (std::size_t c = 0; c < headings_.size(); ++c) {
-      const Cell& cell = rows_[r][c];
-      std::string text = escape_html(cell.is_empty() ? nothing : cell.text_);
-      if (cell.strong_) text = "<strong>" + text + "</strong>";
-      if (!cell.link_.empty()) text = fmt::format("<a href=\"{}\">{}</a>", escape_html(cell.link_), text);
-      if (deviations[c]) {
-        // cells without a deviation have an invisible one, so that the numbers stay aligned
-        const char* absent = cell.deviation_.empty() ? " absent" : "";
-        std::string deviation = cell.deviation_.empty() ? *deviations[c] : cell.deviation_;
-        text += fmt::format(" <span class=\"deviation{}\">± {}</span>", absent, deviation);
-      }
-      if (!cell.mark_.empty()) text += fmt::format("<span class=\"mark\">{}</span>", escape_html(cell.mark_));
-      result += element("td", is_numeric(c), text);
+      const std::string text = escape_html(rows_[r][c].shown());
+      result += element("td", c, rows_[r][c].strong_ ? "<strong>" + text + "</strong>" : text);
     }
     result += "</tr>\n";
   }

@@ -1,10 +1,10 @@
-/// Tables as papers print them: on a terminal, in Markdown, CSV and HTML, from one object.
+/// Tables as papers print them: on a terminal, in Markdown, LaTeX, JSON, CSV and HTML, from one object.
 #pragma once
 #include <concepts>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "experiments/support/program/json_file.h"
@@ -27,12 +27,8 @@ class Cell {
   /// The mean and sample standard deviation of the values of several runs.
   static Cell mean_of(std::span<const double> values, int decimals);
 
-  /// Adds a sign of significance, or another short text, behind the value: 24.77↑
-  Cell& mark(std::string sign) { return mark_ = std::move(sign), *this; }
   /// Makes the cell bold in Markdown and HTML; for the best value of a column, for example.
   Cell& strong(bool is_strong = true) { return strong_ = is_strong, *this; }
-  /// Makes the cell a link in HTML. The address is as link_to() makes it.
-  Cell& link(std::string address) { return link_ = std::move(address), *this; }
 
  private:
   friend class Table;
@@ -41,15 +37,11 @@ class Cell {
   bool is_empty() const { return text_.empty(); }
   std::string shown() const;
 
-  std::string text_;       ///< rounded; empty: no value
-  std::string deviation_;  ///< rounded; empty: none
-  std::string mark_, link_;
+  std::string text_;                          ///< rounded; empty: no value
+  std::string deviation_;                     ///< rounded; empty: none
   std::string exact_text_, exact_deviation_;  ///< for CSV
   bool is_number_ = false, strong_ = false;
 };
-
-class Table;
-using NamedTables = std::vector<std::pair<std::string, Table>>;
 
 /// Rows under headings. Columns of numbers are aligned to the right, or at their ±, other columns to the left. Control
 /// characters in texts are shown as pictures.
@@ -66,15 +58,9 @@ class Table {
   /// a few long rows is turned, or the last columns are left out, and a line names them.
   std::string text() const;
   std::string markdown() const;
-  /// The table in full precision. A column with deviations is followed by a column `HEADING deviation`.
-  std::string csv() const;
-  /// Several tables as one, with every column that any of them has. The first column, `key`, has their names.
-  static std::string csv(const std::string& key, const NamedTables& tables);
   /// The table as a tabular environment of LaTeX, with the lines of the package booktabs.
   std::string latex() const;
-  /// The same with tabs between the columns.
-  std::string tsv() const;
-  static std::string tsv(const std::string& key, const NamedTables& tables);
+  std::string csv() const;  ///< csv_of() its rows
   /// A row as an object with the headings as keys: [{"head": 1, "D": 2.5, "D deviation": 0.1}, ...]. Numbers are in
   /// full precision, absent values null.
   Json json() const;
@@ -84,9 +70,6 @@ class Table {
  private:
   struct Layout;
 
-  /// All cells in full precision, after the headings; a column with deviations is followed by another one.
-  std::vector<std::vector<std::string>> exact_lines() const;
-  static std::vector<std::vector<std::string>> exact_lines(const std::string& key, const NamedTables& tables);
   bool is_numeric(std::size_t column) const;
   bool has_rule_before(std::size_t row) const;
   bool has_deviations(std::size_t column) const;
@@ -100,5 +83,27 @@ class Table {
   std::vector<std::vector<Cell>> rows_;
   std::vector<std::size_t> rules_;  ///< a line comes before each of these rows
 };
+
+/// The rows of tables as CSV, with every column that any of them has.
+std::string csv_of(const std::vector<Json>& rows);
+
+/// A column of a table whose rows are made from values of one type.
+template <class Value>
+struct Column {
+  std::string heading;
+  std::function<Cell(const Value&)> cell;
+};
+template <class Value>
+Table table_of(const std::vector<Column<Value>>& columns, const std::vector<Value>& values) {
+  std::vector<std::string> headings;
+  for (const Column<Value>& column : columns) headings.push_back(column.heading);
+  Table table(headings);
+  for (const Value& value : values) {
+    std::vector<Cell> cells;
+    for (const Column<Value>& column : columns) cells.push_back(column.cell(value));
+    table.row(std::move(cells));
+  }
+  return table;
+}
 
 }  // namespace fovea

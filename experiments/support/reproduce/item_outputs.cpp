@@ -239,8 +239,8 @@ void add_outputs(Finding& section, const NeededRuns& needed, const PlannedItem& 
     for (const fs::path& file : output->figures) {
       if (!known.insert(file.string()).second) continue;
       const std::string svg = text_of_file(file);
-      section.figures.emplace_back(
-          Picture{svg.substr(std::min(svg.find("<svg"), svg.size())), fs::relative(file, from).string()});
+      section.figures.emplace_back(svg.substr(std::min(svg.find("<svg"), svg.size())),
+                                   fs::relative(file, from).string());
     }
   }
 }

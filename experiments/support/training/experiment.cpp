@@ -379,12 +379,14 @@ std::vector<RunResult> ExperimentBase::finished_results(const std::vector<Planne
 void ExperimentBase::write_table(const std::vector<RunResult>& results, const std::string& data_description) {
   const std::vector<ComparedRow> trials = grouped(results), rows = without_lost_trials(trials);
   require(!all_failed(rows), "{}", rows.front().runs.front().failure);
-  ComparisonReport report{.title = cli_.program(), .subtitle = data_description, .groups = {{"", rows}}};
+  ComparisonReport report{.title = cli_.program(), .groups = {{"", rows}}};
   if (trials.size() > rows.size()) report.trials = trials;
   fmt::print("\n{}{}", comparison_table(rows).text(), comparison_caption(rows));
   if (trials.size() > rows.size()) fmt::print("\n{}", trials_table(trials).text());
   std::fflush(stdout);
-  page_of(report).write(directory_->report());
+  Finding page = finding_of(report);
+  page.origin = data_description;
+  write_file_atomically(directory_->report(), contents_of(page, Format::html));
   const std::filesystem::path best = best_of(rows).best().directory;
   fmt::print("\n");
   if (best != directory_->path() && have_best(rows)) fmt::print("best model: {}\n", best.string());
