@@ -33,8 +33,6 @@ constexpr Analysis analyses[] = {
      row_of_attention},
     {"widths", "shows the centers and widths of windows, for each layer and head", widths},
     {"mass", "shows how much of the attention is near the query, for all layers", mass},
-    {"starts", "shows where and how wide attentions look before and after training, and how much of it is saturated",
-     starts},
     {"steps", "shows gate, focus, window and center of each decoding step, and the means over several sentences",
      decoding_steps},
     {"align", "shows the attention over the source of one sentence with the gold links, and alignment error rates",
@@ -59,17 +57,15 @@ int main(int argc, char** argv) {
   for (const Analysis& each : analyses)
     commands.push_back({each.name, each.about, [&each](Cli& cli) { each.run(cli); }});
   const std::string first = argc > 1 ? argv[1] : "";
-  std::error_code no_such_name;  // too long for a file, for example; run() says so
-  const bool is_path = std::filesystem::is_directory(first, no_such_name) || first.find('/') != std::string::npos;
-  const bool is_command =
-      std::any_of(commands.begin(), commands.end(), [&](const Command& one) { return first == one.name; });
-  // `analyze RUN` is `analyze attention RUN`
-  if (is_path && !is_command) return run("analyze", argc, argv, commands.front().body);
+  std::vector<std::string> names;
+  for (const Command& command : commands) names.push_back(command.name);
+  const bool is_command = std::count(names.begin(), names.end(), first) > 0;
   if (is_command || first.empty() || first.starts_with("-")) return run("analyze", argc, argv, commands);
-  return run("analyze", argc, argv, [&](Cli&) {
-    std::vector<std::string> names;
-    for (const Command& command : commands) names.push_back(command.name);
-    fail("'{}' is neither the directory of a run nor a command{}; analyze --help lists the commands", first,
-         did_you_mean(first, names));
+  return run("analyze", argc, argv, [&](Cli& cli) {  // `analyze RUN` is `analyze attention RUN`
+    std::error_code no_such_name;                    // too long for a file, for example
+    require(first.find('/') != first.npos || std::filesystem::exists(first, no_such_name),
+            "'{}' is neither the directory of a run nor a command{}; analyze --help lists the commands", first,
+            did_you_mean(first, names));
+    commands.front().body(cli);
   });
 }

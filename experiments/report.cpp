@@ -20,7 +20,6 @@ struct Options {
   std::vector<std::string> runs;
   std::string baseline, sheet;
   fs::path figures;
-  bool list_sheets = false;
   OutputFlags output;
 
   void add_to(Cli& cli) {
@@ -28,20 +27,10 @@ struct Options {
     cli.option("--baseline", baseline,
                "title of the row that the others are tested against, without --sheet; default: the first");
     cli.option("--sheet", sheet, "lay the runs out as this table of a paper, beside the paper's numbers");
-    cli.option("--list-sheets", list_sheets, "print the names of all sheets, and exit");
     cli.option("--figures", figures, "write every chart and picture as an SVG file into this directory");
     cli.add(output);
   }
 };
-
-void print_sheets() {
-  Table table({"sheet", "item", "table"});
-  for (const std::string& name : sheet_names()) {
-    const Sheet sheet = load_sheet(name);
-    table.row({name, sheet.item, sheet.title});
-  }
-  fmt::print("{}", table.text());
-}
 
 /// A finding that names the run among those that were read.
 void add_origin(Finding& finding, const RunResult& run) {
@@ -139,6 +128,6 @@ int main(int argc, char** argv) {
         "pictures; or laid out like a table of a paper.");
     cli.add(options);
     cli.parse();
-    options.list_sheets ? print_sheets() : report(cli, options);
+    report(cli, options);
   });
 }

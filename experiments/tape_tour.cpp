@@ -7,8 +7,7 @@
 #include "autograd/tape.h"
 #include "experiments/support/program/device_flag.h"
 #include "experiments/support/program/program.h"
-#include "experiments/support/report/svg.h"
-#include "experiments/support/report/tape_drawing.h"
+#include "tensor/support/atomic_file.h"
 
 namespace {
 
@@ -114,11 +113,23 @@ void tour(const TinyAttention& attention) {
   fmt::print("all agree to six digits.\n");
 }
 
+/// The tape in the language of Graphviz.
+std::string graph_text(const std::vector<TapeNode>& nodes) {
+  std::string text = "digraph tape {\n";
+  for (std::size_t k = 0; k < nodes.size(); ++k) {
+    std::string label;
+    for (const std::string& line : nodes[k].lines) label += line + "\\n";
+    text += fmt::format("  {} [shape={}, label=\"{}\"]\n", k, nodes[k].is_leaf ? "oval" : "box", label);
+    for (std::size_t input : nodes[k].inputs) text += fmt::format("  {} -> {}\n", input, k);
+  }
+  return text + "}\n";
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   return run("tape_tour", argc, argv, [](Cli& cli) {
-    std::string device = "cpu", drawing;
+    std::string device = "cpu", graph;
     cli.describe(
         "A tour of automatic differentiation, to read beside autograd/README.md. It computes attention over three "
         "tokens of two numbers each, with the loss L = sum of (softmax(Q K^T / sqrt(2)) V)^2, and prints in five "
@@ -127,16 +138,12 @@ int main(int argc, char** argv) {
         "gradient at each node in the order of the backward pass; the gradients of X, W_Q, W_K and W_V; and a check of "
         "these by finite differences.");
     device_flag(cli, device);
-    cli.option("--drawing", drawing,
-               "also draw the tape into this SVG file: inputs above the operations that use them");
+    cli.option("--graph", graph, "also write the tape into this file, as a graph for Graphviz: dot -Tsvg FILE");
     cli.parse();
-    require(drawing.empty() || drawing.ends_with(".svg"), "--drawing {}: expected a name that ends with .svg", drawing);
-
     TinyAttention attention(started_device(cli, device));
     tour(attention);
-    if (drawing.empty()) return;
+    if (graph.empty()) return;
     KeepValues keep;
-    write_svg(drawing, svg("The tape of attention over three tokens", tape_graph(attention.loss(nullptr))));
-    fmt::print("\n{} has the drawing of the tape.\n", drawing);
+    write_file_atomically(graph, graph_text(tape_graph(attention.loss(nullptr))));
   });
 }

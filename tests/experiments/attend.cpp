@@ -6,6 +6,7 @@
 #include <cctype>
 #include <cmath>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <regex>
 #include <sstream>
@@ -291,53 +292,39 @@ BOOST_AUTO_TEST_CASE(printed_ranges_are_enforced) {
 }
 
 BOOST_AUTO_TEST_CASE(gradients_are_those_of_differences_for_inputs_and_parameters) {
-  struct Case {
-    std::string method;
-    std::vector<std::string> flags;
-  };
-  for (const Case& example : {Case{"gaussian+man", {"--heads", "2", "--place", "decoder"}},
-                              Case{"concat(additive+flexible, general, width=2)", {"--engine", "composed"}}}) {
-    Attend first = Attend(example.method).flags(example.flags).flags({"--gradients"}).lengths({4, 2});
-    Tensor mask = Tensor::of({0.3, 0.9, 0.2, 0.7, 0.6, 0.8, 0.1, 0.4, 0.5, 0.35, 0.75, 0.25}, {1, 1, 3, 4});
+  for (const auto& [method, place, engine] :
+       {std::tuple("gaussian+man", Place::decoder, AttentionEngine::fastest),
+        {"concat(additive+flexible, general, width=2)", Place::cross, AttentionEngine::composed}}) {
+    AttentionCase options{.method = method, .heads = place == Place::decoder ? 2 : 1, .place = place, .engine = engine};
+    options.precision = AttentionCase::Precision::f64, options.gradients = true;
+    Safetensors file;
     Generator generator(3);
-    bool masked = contains(example.method, "man");
-    auto add = [&](const char* name, const Shape& shape) {
-      Tensor x = Tensor::empty(shape, DType::f64);
-      fill_normal(x, generator);
-      first.with(name, x);
+    auto add = [&](const char* name, const Shape& shape, double low) {
+      file.tensors.emplace_back(name, test::random_tensor(shape, generator, low, 1));
     };
-    add("query", {2, 3, 4});
-    add("key", {2, 4, 4});
-    if (masked)
-      first.with("mask", mask).run();
-    else
-      add("step_input", {2, 3, 2}), first.with("previous_focus", {0.4, 1.2}, {2}).run();
-    auto objective = [&](Attend& attend) {
-      Values output = attend.run().values("output"), cotangent = first.values("cotangent");
-      double sum = 0;
-      for (std::size_t k = 0; k < output.size(); ++k) sum += output[k] * cotangent[k];
-      return sum;
-    };
+    add("query", {2, 3, 4}, -1), add("key", {2, 4, 4}, -1);
+    if (contains(method, "man")) add("mask", {1, 1, 3, 4}, 0.1);
+    if (contains(method, "flexible")) add("step_input", {2, 3, 2}, -1), add("previous_focus", {2}, 0.2);
+    file.tensors.emplace_back("lengths", Tensor::from(std::vector<std::int32_t>{4, 2}, {2}));
+    const CaseTensors first = attend_case(options, file);
+    file.tensors = first;
     int checked = 0;
-    for (const auto& [name, gradient] : first.result().tensors) {
+    for (const auto& [name, gradient] : first) {
       if (!name.starts_with("grad.")) continue;
       ++checked;
-      std::string input = name.substr(5);
-      std::size_t at = static_cast<std::size_t>(gradient.elements()) / 2;
-      auto moved = [&](double by) {
-        Attend attend(example.method);
-        attend.flags(example.flags).lengths({4, 2});
-        for (const auto& [known, tensor] : first.result().tensors) {
-          if (known == "output") break;
-          attend.with(known, tensor);
-        }
-        Tensor values = first.result().at(input).clone();
-        values.mutable_data<double>()[at] += by;
-        return objective(attend.with(input, values));
+      const std::size_t at = static_cast<std::size_t>(gradient.elements()) / 2;
+      const auto objective = [&, input = name.substr(5)](double by) {
+        Safetensors moved = file;
+        for (auto& [known, tensor] : moved.tensors)
+          if (known == input) tensor = tensor.clone(), tensor.mutable_data<double>()[at] += by;
+        const Safetensors result{.source = "", .tensors = attend_case(options, moved), .metadata = {}};
+        const Values output = result.at("output").to_vector<double>(),
+                     cotangent = file.at("cotangent").to_vector<double>();
+        return std::inner_product(output.begin(), output.end(), cotangent.begin(), 0.0);
       };
-      double numeric = (moved(1e-5) - moved(-1e-5)) / 2e-5, analytic = gradient.to_vector<double>()[at];
+      const double numeric = (objective(1e-5) - objective(-1e-5)) / 2e-5, analytic = gradient.to_vector<double>()[at];
       BOOST_TEST(std::abs(numeric - analytic) < 1e-7 * (1 + std::abs(numeric)),
-                 example.method << ": " << name << " " << at << " is " << analytic << ", differences say " << numeric);
+                 method << ": " << name << " " << at << " is " << analytic << ", differences say " << numeric);
     }
     BOOST_TEST(checked > 12);
   }

@@ -143,10 +143,6 @@ BOOST_AUTO_TEST_CASE(what_tests_or_continues_a_model_names_its_run) {
 BOOST_AUTO_TEST_CASE(commands_follow_the_tier_and_read_data_where_the_caller_says) {
   const NeededRuns smoke("smoke", {.out = "out"}), mini("mini", {.out = "out", .data = "/data"}),
       elsewhere("mini", {.out = "out", .data = "elsewhere/d"});
-  for (const char* item : {"N-F3", "S-F1", "W-3"}) {
-    BOOST_TEST(contains(commands_of(smoke, item).front(), "--sentence crossing"), item);
-    BOOST_TEST(contains(commands_of(mini, item).front(), "--sentence median"), item);
-  }
   BOOST_TEST(contains(commands_of(smoke, "G-mt").front(), "--train 1000 "));
   BOOST_TEST(contains(commands_of(mini, "G-mt").front(), "--train 20000 "));
   BOOST_TEST(commands_of(smoke, "S-T3").size() == 3u);  // the first makes the data

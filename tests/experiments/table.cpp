@@ -110,8 +110,7 @@ BOOST_AUTO_TEST_CASE(a_table_for_a_terminal_fits_120_columns) {
     }
     const std::string text = table.text();
     for (std::string_view line : split_columns(text, '\n')) BOOST_TEST(display_width(line) <= 120u, line);
-    const std::size_t left_out = text.find("Not shown, to fit 120 columns: column ");
-    BOOST_TEST((left_out != std::string::npos) == (rows == 40));
+    BOOST_TEST(contains(text, "Not shown, to fit 120 columns: column ") == (rows == 40));
     for (const std::string& heading : headings) BOOST_TEST(contains(text, heading), heading);
     for (int w = 0; w < words && words > 1; ++w) BOOST_TEST(contains(text, fmt::format("w1.0.{}", w)));
     if (rows == 2) BOOST_TEST(contains(text, "column 24   0.24   1.24\n"), text);

@@ -1,17 +1,41 @@
 #include "experiments/support/analysis/analyzed_run.h"
 
-#include <algorithm>
 #include <set>
 
 #include <fmt/core.h>
 
 #include "experiments/support/data/pair_data.h"
-#include "experiments/support/metrics/alignment.h"
 #include "experiments/support/report/run_collection.h"
-#include "experiments/support/text/number.h"
 #include "experiments/support/text/words.h"
 
 namespace fovea {
+
+std::string SentenceView::text() const {
+  std::string to = pair.target;
+  if (!predicted.empty()) to = (to.empty() ? "" : "label " + to + ", ") + "predicted " + predicted;
+  return pair.source + (pair.source.empty() || to.empty() ? "" : " → ") + to;
+}
+
+const AttentionView& SentenceView::chosen(const AttentionChoice& choice) const {
+  const auto find = [&](const std::string& place, bool plain) -> const AttentionView* {
+    for (const AttentionView& view : attentions)
+      if (name_of(view.place) == place && view.layer == choice.layer && view.number == choice.number &&
+          (plain || view.method != "global"))
+        return &view;
+    return nullptr;
+  };
+  for (bool plain : {false, true})
+    for (const char* place : {"cross", "encoder", "decoder"})
+      if (choice.place == "any" || choice.place == place)
+        if (const AttentionView* view = find(place, plain)) return *view;
+  std::string titles;
+  for (const AttentionView& view : attentions) titles += (titles.empty() ? "" : "; ") + view.title();
+  std::string flags;  // those that are not at their defaults
+  if (choice.place != "any") flags += " --place " + choice.place;
+  if (choice.layer != 1) flags += fmt::format(" --layer {}", choice.layer);
+  if (choice.number != 1) flags += fmt::format(" --sub-layer {}", choice.number);
+  fail("{}: the model has no such attention; it has {}", flags.empty() ? "--layer 1" : flags.substr(1), titles);
+}
 
 std::string title_of_run(const std::filesystem::path& run) {
   const RunResult result = load_result(run).value_or(RunResult{.directory = run});
@@ -62,44 +86,9 @@ void AnalyzedRun::warn_of_changed_data(const Json& now) const {
     fmt::print(stderr, "warning: {}: the data have changed since the training: {}\n", run_.string(), changes);
 }
 
-std::uint64_t AnalyzedRun::seed() const {
-  const std::optional<RunResult> result = load_result(run_);
-  require(result.has_value(), "{}: the run is not finished; its seed is not known", run_.string());
-  return result->seed;
-}
-
-namespace {
-
-/// Whether two gold links cross: the first word of one side is linked with a later word of the other.
-bool has_crossing_links(const TextPair& pair) {
-  const std::set<Link> links = parse_alignment(pair.alignment).possible;
-  return std::any_of(links.begin(), links.end(), [&](const Link& one) {
-    return std::any_of(links.begin(), links.end(),
-                       [&](const Link& other) { return one.source < other.source && one.target > other.target; });
-  });
-}
-
-}  // namespace
-
-std::size_t AnalyzedRun::number_of(const std::string& choice) {
-  std::vector<std::pair<std::size_t, std::size_t>> lengths;  // in words, with the number of the sentence
-  if (const auto given = number<std::int64_t>(choice)) {
-    require(*given >= 0 && *given < static_cast<std::int64_t>(size()),
-            "--sentence {}: there are {} sentences, counted from 0", choice, size());
-    return static_cast<std::size_t>(*given);
-  }
-  require(choice == "crossing" || choice == "median" || choice == "longest",
-          "--sentence '{}': expected a number from 0, crossing, median or longest", choice);
-  for (std::size_t k = 0; k < size(); ++k) {
-    const TextPair pair = texts(k);
-    if (choice == "crossing" && has_crossing_links(pair)) return k;
-    lengths.emplace_back(split_words(pair.source.empty() ? pair.target : pair.source).size(), k);
-  }
-  require(choice != "crossing" && !lengths.empty(),
-          "--sentence {}: none of the {} sentences has gold links that cross; expected another choice", choice, size());
-  const auto chosen = choice == "longest" ? lengths.end() - 1 : lengths.begin() + std::ssize(lengths) / 2;
-  std::nth_element(lengths.begin(), chosen, lengths.end());
-  return chosen->second;
+SentenceView AnalyzedRun::sentence(std::size_t k) {
+  require(k < size(), "--sentence {}: there are {} sentences, counted from 0", k, size());
+  return view(set().pairs, k, texts(k));
 }
 
 }  // namespace fovea

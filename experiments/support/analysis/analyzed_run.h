@@ -6,15 +6,33 @@
 #include <string>
 #include <vector>
 
-#include "experiments/support/analysis/sentence_view.h"
 #include "experiments/support/analysis/task.h"
 #include "experiments/support/data/pair_data.h"
 #include "experiments/support/data/text_pair.h"
 #include "experiments/support/data/vocabulary.h"
 #include "experiments/support/models/sequence_models.h"
+#include "experiments/support/report/attention_view.h"
 #include "nn/module.h"
 
 namespace fovea {
+
+/// One attention of a model.
+struct AttentionChoice {
+  std::string place =
+      "any";  ///< encoder, decoder or cross; any: the first of cross, encoder, decoder that is not plain
+  int layer = 1, number = 1;
+};
+
+struct SentenceView {
+  TextPair pair;  ///< of classifiers: the text is the source, the class the target
+  std::vector<AttentionView> attentions;
+  std::string predicted = {};  ///< of classifiers: the class that the model predicts
+
+  /// The source and the target, with an arrow between them; of classifiers the text, its label and the prediction.
+  std::string text() const;
+  /// Throws Error and lists the model's attentions if there is none of this choice.
+  const AttentionView& chosen(const AttentionChoice& choice) const;
+};
 
 /// The run's title_of(), followed by its trial of a search if there is one. The run need not be finished.
 std::string title_of_run(const std::filesystem::path& run);
@@ -27,27 +45,19 @@ class AnalyzedRun {
 
   /// The number of sentences.
   std::size_t size() { return set().pairs.size(); }
-  /// Sentence k, from 0: for encoder-decoders and language models under teacher forcing.
-  SentenceView sentence(std::size_t k) { return view(set().pairs, k, texts(k)); }
+  /// Sentence k, from 0: for encoder-decoders and language models under teacher forcing. Throws Error, about
+  /// --sentence, unless there is one.
+  SentenceView sentence(std::size_t k);
   /// A text of the user's. `target` is its translation or summary; without it, the model's own is taken. Names the
   /// words that the vocabulary does not have on standard error. Throws Error for a text without words, and for bytes
   /// that are not UTF-8.
   virtual SentenceView text(const std::string& text, const std::optional<std::string>& target) = 0;
   virtual const Module& model() const = 0;
-  /// Gives the model the initial values of the run's seed again. With --init, training began from other ones.
-  virtual void restart() = 0;
   /// The sub-layers of a layer of the encoder or the decoder, in order.
   virtual std::vector<SpecifiedSubLayer> sub_layers(Place stack) const = 0;
 
   /// The texts of sentence k; of classifiers the text and its class.
   TextPair texts(std::size_t k);
-
-  /// The number of the sentence that --sentence names: by its number from 0 or by a rule. crossing: the first whose
-  /// gold links cross, which its translation reorders; median, longest: the first of that length in words. Throws
-  /// Error, about
-  /// --sentence, unless there is one.
-  std::size_t number_of(const std::string& choice);
-  SentenceView chosen_sentence(const std::string& choice) { return sentence(number_of(choice)); }
 
  protected:
   AnalyzedRun(const std::filesystem::path& run, Part part)
@@ -65,8 +75,6 @@ class AnalyzedRun {
   static void check_text(const std::string& flag, const std::string& text, const Tokenizer& tokenizer);
   /// Prints a warning, once for each run, if the data that were read are not those of the run's data.json.
   void warn_of_changed_data(const Json& now) const;
-  /// The seed of a finished run.
-  std::uint64_t seed() const;
 
   std::filesystem::path run_;
   PairTokenizers tokenizers_;

@@ -21,9 +21,7 @@ RunFlags::RunFlags(Cli& cli, unsigned groups) : cli_(cli), several_(groups & sev
   if (groups & sentences)
     cli.option("--sentences", most_sentences, "number of sentences that are read, the first ones; 0: all").at_least(0);
   if (groups & sentence)
-    cli.option("--sentence", first_sentence,
-               "number of the sentence in its set, from 0; crossing: the first whose gold links cross; median, "
-               "longest: the first of that length");
+    cli.option("--sentence", first_sentence, "number of the sentence in its set, from 0").at_least(0);
   if (groups & text) {
     cli.option("--text", text_, "a sentence of your own, in words as the training data have them");
     cli.option("--target", target_, "with --text: its translation or summary; without it, the model's own");
@@ -59,14 +57,9 @@ std::vector<std::string> RunFlags::names() const {
         names[r] += fmt::format(" ({})", all[r].lexically_normal().string());
     return names;
   }
-  for (std::string_view name : split_columns(*names_, ';')) names.push_back(trimmed(name));
+  for (std::string_view name : split_columns(*names_, ';')) names.push_back(printable(trimmed(name)));
   require(names.size() == all.size(), "--names: {} for {}; names are separated by semicolons",
           counted(names.size(), "name"), counted(all.size(), "run"));
-  for (std::size_t k = 0; k < names.size(); ++k) {
-    require(!names[k].empty(), "--names: name {} is empty", k + 1);
-    require(std::count(names.begin(), names.end(), names[k]) == 1, "--names: '{}' is given twice", names[k]);
-    names[k] = printable(names[k]);
-  }
   return names;
 }
 
@@ -82,9 +75,9 @@ std::vector<SentenceView> RunFlags::views(std::size_t count) const {
     require(!text_ || !cli_.given(flag), "{} and --text exclude each other: both choose the sentence", flag);
   const auto opened = open(run());
   if (text_) return {opened->text(*text_, target_)};
-  const std::size_t first = opened->number_of(first_sentence);
   std::vector<SentenceView> views;
-  for (std::size_t k = first; k < std::min(first + count, opened->size()); ++k) views.push_back(opened->sentence(k));
+  for (auto k = std::size_t(first_sentence); views.size() < count && (views.empty() || k < opened->size()); ++k)
+    views.push_back(opened->sentence(k));
   return views;
 }
 
@@ -158,26 +151,24 @@ Samples samples_of(const RunFlags& flags, std::int64_t first_head, std::int64_t 
 }
 
 Table table_of(const Samples& samples, int decimals) {
-  std::vector<std::string> headings{"run", "place", "layer", "attention", "head"}, names;
+  std::vector<std::string> names;
   for (const HeadSample& sample : samples.heads)
     for (const auto& [name, values] : sample.values)
       if (std::count(names.begin(), names.end(), name) == 0) names.push_back(name);
-  headings.insert(headings.end(), names.begin(), names.end());
-  headings.emplace_back("values");
-  Table table(headings);
-  for (const HeadSample& sample : samples.heads) {
-    const AttentionView& at = sample.attention;
-    std::vector<Cell> row{sample.run, name_of(at.place), at.layer, at.method,
-                          sample.head > 0 ? Cell(sample.head) : Cell("all")};
-    for (const std::string& name : names) {
-      const auto own = std::find_if(sample.values.begin(), sample.values.end(),
-                                    [&](const auto& each) { return each.first == name; });
-      row.push_back(own == sample.values.end() ? Cell() : Cell::mean_of(own->second, decimals));
-    }
-    row.emplace_back(sample.values.front().second.size());
-    table.row(row);
-  }
-  return table;
+  std::vector<Column<HeadSample>> columns{
+      {"run", [](auto& sample) { return sample.run; }},
+      {"place", [](auto& sample) { return name_of(sample.attention.place); }},
+      {"layer", [](auto& sample) { return sample.attention.layer; }},
+      {"attention", [](auto& sample) { return sample.attention.method; }},
+      {"head", [](auto& sample) { return sample.head > 0 ? Cell(sample.head) : Cell("all"); }}};
+  for (const std::string& name : names)
+    columns.push_back({name, [name, decimals](const HeadSample& sample) {
+                         for (const auto& [own, values] : sample.values)
+                           if (own == name) return Cell::mean_of(values, decimals);
+                         return Cell();
+                       }});
+  columns.push_back({"values", [](auto& sample) { return sample.values.front().second.size(); }});
+  return table_of(columns, samples.heads);
 }
 
 }  // namespace fovea

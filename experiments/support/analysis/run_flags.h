@@ -53,7 +53,8 @@ class RunFlags {
 
   Part part = Part::test;
   std::int64_t most_sentences = 200;  ///< the first ones; 0: all
-  std::string first_sentence = "0", head_name = "all";
+  std::int64_t first_sentence = 0;
+  std::string head_name = "all";
   AttentionChoice choice;
 
  private:

@@ -15,6 +15,7 @@
 #include "experiments/support/data/file_sets.h"
 #include "experiments/support/models/sequence_testing.h"
 #include "experiments/support/report/run_collection.h"
+#include "experiments/support/report/sheet.h"
 #include "experiments/support/text/words.h"
 #include "tensor/support/suggestion.h"
 
@@ -168,41 +169,30 @@ std::string with_option(const std::string& specification, const std::string& nam
 
 namespace {
 
-using MethodFlag = std::pair<const char*, const std::string*>;
-std::vector<MethodFlag> method_flags(const SequenceModelOptions& model) {
-  return {{"--attention", &model.attention},
-          {"--decoder-attention", &model.decoder_attention},
-          {"--cross-attention", &model.cross_attention}};
-}
-
-/// Throws Error unless --vary can change the option: one of the model's attention methods, or a flag of beam search.
-/// Another flag would change nothing here, or the data and the files.
-void require_variable(const SequenceModelOptions& model, const std::string& name) {
-  static const std::vector<std::string> of_search{"beam",    "length-penalty", "min-length",
-                                                  "longest", "longest-ratio",  "no-repeat"};
-  std::set<std::string> of_methods;
-  for (const auto& [flag, text] : method_flags(model)) {
-    const std::vector<MethodText> sum = text->empty() ? std::vector<MethodText>() : parse_specification(*text);
-    for (const MethodText* method : all_methods(sum))
-      for (const OptionDescription& option : options_of(*method)) of_methods.insert(option.name);
-  }
-  std::vector<std::string> names(of_methods.begin(), of_methods.end());
-  const std::string methods =
-      names.empty() ? "" : fmt::format("an option of the model's attention methods ({}), or ", listed(names));
-  names.insert(names.end(), of_search.begin(), of_search.end());
-  require(std::count(names.begin(), names.end(), name) > 0, "--vary: '{}' cannot vary; expected {}one of {}{}", name,
-          methods, listed(of_search), did_you_mean(name, names));
-}
-
-/// The flags that give the option this value in all attentions that have it; if none has, the option is a flag.
+/// The flags that give the option this value in all attentions that have it; if none has, the flag of beam search of
+/// this name. Throws Error for another name: other flags would change nothing here, or the data and the files.
 std::vector<std::string> flags_of(const SequenceModelOptions& model, const std::string& name,
                                   const std::string& value) {
+  const std::vector<std::string> of_search{"beam",    "length-penalty", "min-length",
+                                           "longest", "longest-ratio",  "no-repeat"};
+  std::set<std::string> known(of_search.begin(), of_search.end());
   std::vector<std::string> flags;
-  for (const auto& [flag, text] : method_flags(model)) {
-    const std::string changed = text->empty() ? "" : with_option(*text, name, value);
-    if (!changed.empty()) flags.insert(flags.end(), {flag, changed});
+  for (const auto& [flag, text] : {std::pair("--attention", model.attention),
+                                   {"--decoder-attention", model.decoder_attention},
+                                   {"--cross-attention", model.cross_attention}}) {
+    if (text.empty()) continue;
+    if (const std::string changed = with_option(text, name, value); !changed.empty())
+      flags.insert(flags.end(), {flag, changed});
+    const std::vector<MethodText> sum = parse_specification(text);
+    for (const MethodText* method : all_methods(sum))
+      for (const OptionDescription& option : options_of(*method)) known.insert(option.name);
   }
-  return flags.empty() ? std::vector<std::string>{"--" + name, value} : flags;
+  if (!flags.empty()) return flags;
+  const std::vector<std::string> names(known.begin(), known.end());
+  require(std::count(of_search.begin(), of_search.end(), name) > 0,
+          "--vary: '{}' cannot vary; expected an option of the model's attention methods or of beam search: {}{}", name,
+          listed(names), did_you_mean(name, names));
+  return {"--" + name, value};
 }
 
 Part part_named(std::string_view name) {
@@ -215,7 +205,6 @@ Part part_named(std::string_view name) {
 using VariedOptions = std::vector<std::pair<std::string, SequenceOptions>>;
 VariedOptions varied_options(const Path& run, const SequenceModelOptions& model, const std::string& name,
                              std::string_view values, const std::string& metrics) {
-  require_variable(model, name);
   VariedOptions all;
   for (std::string_view value : split_columns(values, ',')) {
     std::vector<std::string> flags = flags_of(model, name, std::string(value));
@@ -258,8 +247,7 @@ Finding trade_off(Cli& cli) {
     for (const auto& [value, options] : varied) {
       const TestResult test =
           test_model(*options.load_model(tokenizers), data.tests.front(), tokenizers, options, "stopped");
-      const double measured = measured_value(test, "window");
-      const double window = std::isnan(measured) ? *test.source_length : measured;
+      const double window = measured({.tests = {test}}, "window");
       std::vector<std::string> headings{"set", name, "window"};
       std::vector<Cell> row{name_of(part), value, Cell::number(window, 2)};
       for (const TextScore& score : test.scores()) {

@@ -131,7 +131,7 @@ Finding attention_of_sentence(Cli& cli) {
       sections.push_back(section_of(shown, "Own text"));
       return sections;
     }
-    std::size_t number = flags->open(flags->run())->number_of(flags->first_sentence);
+    std::int64_t number = flags->first_sentence;
     for (const SentenceView& sentence : flags->views(std::size_t(page_sentences)))
       sections.push_back(section_of(sentence, fmt::format("Sentence {}", number++)));
     return sections;
@@ -285,7 +285,7 @@ Finding alignments(Cli& cli) {
   Finding finding{.title = "Alignment by attention", .runs = runs};
   for (std::size_t r = 0; r < runs.size(); ++r) {
     const auto run = flags.open(runs[r]);
-    const SentenceView shown = run->sentence(run->number_of(flags.first_sentence));
+    const SentenceView shown = run->sentence(std::size_t(flags.first_sentence));
     const AttentionView& view = last_over_source(shown, runs[r]);
     const std::vector<double> weights = view.head(view.quantities.front(), 0);
     const std::size_t I = view.queries.size(), J = view.keys.size();
@@ -306,7 +306,7 @@ Finding alignments(Cli& cli) {
       for (const Link& link : gold.possible) map.heads[0].marked.emplace_back(int(link.target), int(link.source));
     }
     if (const auto result = load_result(runs[r]); result && !result->tests.empty())
-      row[3] = Cell::number(measured_value(result->tests.front(), "AER"), 3);
+      row[3] = Cell::number(value_of(result->tests.front(), "AER"), 3);
     table.row(row);
     if (!map.heads[0].marked.empty()) map.title += "; outlined: gold links";
     finding.figures.emplace_back(map);

@@ -51,21 +51,16 @@ std::vector<std::size_t> examples_to_show(const std::vector<TestedExample>& exam
     return std::pair(misfit_of_map(lengths[a]), -examples[a].group) <
            std::pair(misfit_of_map(lengths[b]), -examples[b].group);
   });
-  std::vector<std::size_t> chosen;
-  std::set<std::string> texts;
-  while (chosen.size() < count) {
-    std::set<std::string> classes;
-    const std::size_t before = chosen.size();
-    for (std::size_t k : order) {
-      if (chosen.size() == count) break;
-      const TestedExample& example = examples[k];
-      const std::string& kind = example.probabilities.empty() ? std::string() : example.reference;
-      if (classes.count(kind) || !texts.insert(example.input + "\n" + example.reference).second) continue;
-      classes.insert(kind);
-      chosen.push_back(k);
-    }
-    if (chosen.size() == before) break;
+  std::vector<std::size_t> chosen, others;  // of each class the first; then more
+  std::set<std::string> texts, classes;
+  for (std::size_t k : order) {
+    const TestedExample& example = examples[k];
+    if (!texts.insert(example.input + "\n" + example.reference).second) continue;
+    const bool is_new = classes.insert(example.probabilities.empty() ? "" : example.reference).second;
+    (is_new ? chosen : others).push_back(k);
   }
+  chosen.insert(chosen.end(), others.begin(), others.end());
+  chosen.resize(std::min(count, chosen.size()));
   return chosen;
 }
 

@@ -14,7 +14,7 @@
 namespace fovea {
 
 /// Chooses at most `count` examples for pictures. Prefers lengths (in tokens) that fit a small map, then large groups
-/// (many attractors). If the examples have classes, takes one of each class in turn.
+/// (many attractors). If the examples have classes, one of each class comes first.
 std::vector<std::size_t> examples_to_show(const std::vector<TestedExample>& examples,
                                           std::span<const std::int64_t> lengths, std::size_t count);
 

@@ -19,35 +19,28 @@ double round_up(double value) {
   return 10 * power;
 }
 
-std::string with_true_minus(std::string text) {
-  if (text.starts_with('-')) text.replace(0, 1, "−");
-  return text;
-}
+std::string with_true_minus(const std::string& text) { return text.starts_with('-') ? "−" + text.substr(1) : text; }
 
 }  // namespace
 
-AxisScale::AxisScale(const Axis& axis, const std::vector<std::span<const double>>& values, Ends ends,
-                     double first_pixel, double last_pixel)
+AxisScale::AxisScale(const Axis& axis, const std::vector<double>& values, Ends ends, double first_pixel,
+                     double last_pixel)
     : first_pixel_(first_pixel), last_pixel_(last_pixel) {
   low_ = std::numeric_limits<double>::infinity(), high_ = -low_;
-  for (auto part : values)
-    for (double value : part)
-      if (can_show(value)) low_ = std::min(low_, value), high_ = std::max(high_, value);
+  for (double value : values)
+    if (can_show(value)) low_ = std::min(low_, value), high_ = std::max(high_, value);
   if (low_ > high_) low_ = 0, high_ = 1;
-  if (axis.low && can_show(*axis.low)) low_ = *axis.low;
-  if (axis.high && can_show(*axis.high)) high_ = *axis.high;
   const auto bound = [&] {
     low_ = std::max(low_, axis.least.value_or(low_)), high_ = std::min(high_, axis.most.value_or(high_));
   };
   bound();
   if (!(high_ > low_)) {
     const double room = low_ == 0 ? 1 : std::max(std::abs(low_) * 0.1, 1e-6);
-    low_ -= axis.low ? 0 : room;
-    high_ = std::max(low_, high_) + room;
+    low_ -= room, high_ += room;
   }
   step_ = round_up((high_ - low_) / wanted_ticks);
-  if (ends == Ends::at_ticks && !axis.low) low_ = std::floor(low_ / step_ + 1e-9) * step_;
-  if (ends == Ends::at_ticks && !axis.high) high_ = std::ceil(high_ / step_ - 1e-9) * step_;
+  if (ends == Ends::at_ticks) low_ = std::floor(low_ / step_ + 1e-9) * step_;
+  if (ends == Ends::at_ticks) high_ = std::ceil(high_ / step_ - 1e-9) * step_;
   bound();
 }
 
@@ -67,19 +60,7 @@ std::vector<double> AxisScale::ticks() const {
 }
 
 std::string AxisScale::label(double tick) const {
-  double largest = std::max(std::abs(low_), std::abs(high_)), step = step_;
-  std::string suffix;
-  for (const char* next : {"k", "M", "G"}) {
-    double largest_plain = suffix.empty() ? 1e4 : 1e3;
-    if (largest < largest_plain || step < 100) break;
-    largest /= 1000, step /= 1000, tick /= 1000;
-    suffix = next;
-  }
-  int decimals = std::max(0, int(-std::floor(std::log10(step) + 1e-9)));
-  constexpr int most_decimals = 6;
-  if (std::abs(tick) < 1e-9 * step) return "0";
-  if (decimals > most_decimals) return with_true_minus(fmt::format("{:.3g}", tick));
-  return with_true_minus(fmt::format("{:.{}f}{}", tick, decimals, suffix));
+  return std::abs(tick) < 1e-9 * step_ ? "0" : with_true_minus(fmt::format("{:.7g}", tick));
 }
 
 }  // namespace fovea

@@ -1,6 +1,5 @@
 /// The scale of an axis: values to pixels, with ticks at round numbers.
 #pragma once
-#include <span>
 #include <string>
 #include <vector>
 
@@ -13,10 +12,8 @@ class AxisScale {
  public:
   enum class Ends { at_ticks, at_data };
 
-  /// The range is that of the axis if it has one, otherwise that of all values that can_show(). A range without width
-  /// is widened.
-  AxisScale(const Axis& axis, const std::vector<std::span<const double>>& values, Ends ends, double first_pixel,
-            double last_pixel);
+  /// The range is that of all values that can_show(), within the bounds of the axis. A range without width is widened.
+  AxisScale(const Axis& axis, const std::vector<double>& values, Ends ends, double first_pixel, double last_pixel);
 
   /// Moves the ends to other pixels.
   void place(double first_pixel, double last_pixel) { first_pixel_ = first_pixel, last_pixel_ = last_pixel; }

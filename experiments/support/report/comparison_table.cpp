@@ -73,11 +73,11 @@ Column<ComparedRow> plain_column(const std::string& heading, int decimals, const
   return {heading, [=](const ComparedRow& row) { return Cell::number(mean(values_of(row, value)), decimals); }};
 }
 
-/// A column for each thing that things_of(test) names for any run, set by set and in order of appearance; headings have
-/// the name of the set if there are several. value_of(run, number of the set, name) is NaN for a run without it.
-template <class Things, class ValueOf>
+/// A column for each score or measurement that things_of(test) names for any run, set by set and in order of
+/// appearance; headings have the name of the set if there are several.
+template <class Things>
 void add_columns(std::vector<Column<ComparedRow>>& columns, const std::vector<ComparedRow>& rows,
-                 const Things& things_of, const ValueOf& value_of) {
+                 const Things& things_of) {
   const std::vector<TestResult>& tests = example_of(rows).tests;
   for (std::size_t set = 0; set < tests.size(); ++set)
     for (const ComparedRow& row : rows)
@@ -85,10 +85,9 @@ void add_columns(std::vector<Column<ComparedRow>>& columns, const std::vector<Co
         for (const auto& one : things_of(run->tests.at(set))) {
           const std::string heading = tests.size() > 1 ? tests[set].set + " " + one.name : one.name;
           if (std::any_of(columns.begin(), columns.end(), [&](auto& old) { return old.heading == heading; })) continue;
-          columns.push_back(
-              mean_column(heading, one.decimals, [set, name = one.name, value_of](const RunResult& other) {
-                return value_of(other, other.tests.at(set), name);
-              }));
+          columns.push_back(mean_column(heading, one.decimals, [set, name = one.name](const RunResult& other) {
+            return value_of(other.tests.at(set), name);
+          }));
         }
 }
 
@@ -140,10 +139,12 @@ const TextScore* score_of(const RunResult& run, const std::string& set, const st
   return nullptr;
 }
 
-double measured_value(const TestResult& test, const std::string& name) {
+double value_of(const TestResult& test, const std::string& name) {
+  for (const TextScore& score : test.scores())
+    if (score.name == name) return score.metric.value();
   for (const Measurement& one : test.measurements)
     if (one.name == name) return one.value;
-  return std::numeric_limits<double>::quiet_NaN();
+  return std::nan("");
 }
 
 std::optional<TextScore> pooled_score(const std::vector<const RunResult*>& runs, const std::string& set,
@@ -180,11 +181,7 @@ Table comparison_table(const std::vector<ComparedRow>& rows, std::size_t baselin
   const bool decodes = any([](const RunResult& run) { return run.tests.front().decoding.has_value(); });
   std::vector<Column<ComparedRow>> columns{{"model", [](const ComparedRow& row) { return Cell(row.full_title()); }}};
   add_columns(
-      columns, rows, [](const TestResult& test) -> const auto& { return test.scores(); },
-      [](const RunResult& run, const TestResult& test, const std::string& name) {
-        const TextScore* score = score_of(run, test.set, name);
-        return score ? score->metric.value() : std::nan("");
-      });
+      columns, rows, [](const TestResult& test) -> const auto& { return test.scores(); });
   if (compares)
     columns.push_back({"p", [&, tests = &example_of(rows).tests](const ComparedRow& row) {
                          if (&row == &first || tests->empty()) return Cell();
@@ -193,8 +190,7 @@ Table comparison_table(const std::vector<ComparedRow>& rows, std::size_t baselin
                              p_of(first.finished(), row.finished(), test.set, test.scores().front().name), 3);
                        }});
   add_columns(
-      columns, rows, [](const TestResult& test) -> const auto& { return test.measurements; },
-      [](const RunResult&, const TestResult& test, const std::string& name) { return measured_value(test, name); });
+      columns, rows, [](const TestResult& test) -> const auto& { return test.measurements; });
   columns.push_back({"parameters", [](const ComparedRow& row) {
                        const Runs finished = row.finished();
                        return finished.empty() ? Cell() : Cell(finished.front()->parameters);

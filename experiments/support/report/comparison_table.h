@@ -34,8 +34,8 @@ bool all_failed(const std::vector<ComparedRow>& rows);
 /// A score of one run's test set; null if it has none of this name.
 const TextScore* score_of(const RunResult& run, const std::string& set, const std::string& metric);
 
-/// The value of a measurement; NaN if the test set has none of this name.
-double measured_value(const TestResult& test, const std::string& name);
+/// The value of a score or a measurement; NaN if the test set has none of this name.
+double value_of(const TestResult& test, const std::string& name);
 
 /// A score pooled over the runs of a row, one for each seed: the statistics of an example are the means over the runs.
 /// Empty if a run does not have it or was tested on other examples.

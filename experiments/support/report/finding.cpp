@@ -16,20 +16,6 @@ namespace fovea {
 
 namespace {
 
-struct NamedFormat {
-  const char *name, *ending;
-  Format format;
-};
-constexpr NamedFormat formats[] = {{"text", ".txt", Format::text},   {"markdown", ".md", Format::markdown},
-                                   {"latex", ".tex", Format::latex}, {"csv", ".csv", Format::csv},
-                                   {"json", ".json", Format::json},  {"svg", ".svg", Format::svg},
-                                   {"html", ".html", Format::html}};
-
-const char* name_of(Format format) {
-  return std::find_if(std::begin(formats), std::end(formats), [&](const auto& each) { return each.format == format; })
-      ->name;
-}
-
 /// The lines of the text, each behind `sign`; none of an empty text.
 std::string commented(const std::string& text, const std::string& sign) {
   std::string lines;
@@ -127,27 +113,28 @@ std::string svg_of(const Finding& finding) {
   return file_of(file.insert(file.find('>') + 1, "\n<desc>" + escape_html(finding.origin) + "</desc>"));
 }
 
+struct NamedFormat {
+  const char *name, *ending;
+  Format format;
+  std::string (*contents)(const Finding&);
+};
+constexpr NamedFormat formats[] = {
+    {"text", ".txt", Format::text, [](const Finding& finding) { return prose(finding, false); }},
+    {"markdown", ".md", Format::markdown, [](const Finding& finding) { return prose(finding, true); }},
+    {"latex", ".tex", Format::latex,
+     [](const Finding& finding) { return "% The tables need \\usepackage{booktabs}\n" + latex_of(finding); }},
+    {"csv", ".csv", Format::csv, csv_of_tables},
+    {"json", ".json", Format::json, [](const Finding& finding) { return text_of(json_of(finding), 2) + "\n"; }},
+    {"svg", ".svg", Format::svg, svg_of},
+    {"html", ".html", Format::html, html_of}};
+
+const NamedFormat& entry_of(Format format) {
+  return *std::find_if(std::begin(formats), std::end(formats), [&](const auto& each) { return each.format == format; });
+}
+
 }  // namespace
 
-std::string contents_of(const Finding& finding, Format format) {
-  switch (format) {
-    case Format::text:
-      return prose(finding, false);
-    case Format::markdown:
-      return prose(finding, true);
-    case Format::latex:
-      return "% The tables need \\usepackage{booktabs}\n" + latex_of(finding);
-    case Format::csv:
-      return csv_of_tables(finding);
-    case Format::json:
-      return text_of(json_of(finding), 2) + "\n";
-    case Format::svg:
-      return svg_of(finding);
-    case Format::html:
-      break;
-  }
-  return html_of(finding);
-}
+std::string contents_of(const Finding& finding, Format format) { return entry_of(format).contents(finding); }
 
 void OutputFlags::add_to(Cli& cli) {
   cli.group("Output");
@@ -174,15 +161,10 @@ void OutputFlags::write(const Cli& cli, Finding finding) const {
       if (ending != each.ending) continue;
       require(!cli.given("--format") || format == each.format,
               "--out {}: the ending is that of {}, but --format is {}; leave --format out, or change the ending",
-              file.string(), each.name, name_of(format));
+              file.string(), each.name, entry_of(format).name);
       return each.format;
     }
     if (cli.given("--format")) return format;
-    const std::string picture = std::filesystem::path(file).replace_extension(".svg");
-    require(ending != ".png" && ending != ".pdf",
-            "--out {0}: pictures are written as SVG; write {1}, then `rsvg-convert -f {2} {1} -o {0}` (Debian's "
-            "librsvg2-bin)",
-            file.string(), picture, ending.substr(std::min<std::size_t>(1, ending.size())));
     fail("--out {}: unknown ending '{}'; expected {}, or give --format", file.string(), ending, listed(endings));
   };
   finding.origin = origin_of(finding.runs, cli.command(), finding.starts);

@@ -13,30 +13,30 @@ namespace {
 
 constexpr std::string_view page_style = R"(
 * { box-sizing: border-box; }
-body { margin: 0; background: var(--paper); color: var(--ink);
+body { margin: 0; background: #ffffff; color: #1b1f24;
   font: 16px/1.55 system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", "DejaVu Sans", sans-serif; }
 main { max-width: 1140px; margin: 0 auto; padding: 2.5rem 1.5rem 4rem; }
 h1 { font-size: 1.9rem; line-height: 1.2; margin: 0; letter-spacing: -0.01em; overflow-wrap: anywhere; }
 @media (max-width: 600px) { h1 { font-size: 1.4rem; } main { padding: 1.5rem 1rem 3rem; } }
-.subtitle { color: var(--faint); font-size: .9rem; margin: .4rem 0 0; overflow-wrap: anywhere; }
+.subtitle { color: #626b76; font-size: .9rem; margin: .4rem 0 0; overflow-wrap: anywhere; }
 nav { margin: 1.2rem 0 0; display: flex; flex-wrap: wrap; gap: .3rem 1.2rem; font-size: .92rem; }
-a { color: var(--accent); text-decoration: none; } a:hover { text-decoration: underline; }
-h2 { font-size: 1.25rem; margin: 2.6rem 0 .8rem; padding-top: 1.2rem; border-top: 1px solid var(--line); }
+a { color: #0b62b0; text-decoration: none; } a:hover { text-decoration: underline; }
+h2 { font-size: 1.25rem; margin: 2.6rem 0 .8rem; padding-top: 1.2rem; border-top: 1px solid #dfe3e8; }
 h3 { font-size: 1.02rem; margin: 2rem 0 .4rem; overflow-wrap: anywhere; }
 p { max-width: 46rem; margin: .6rem 0; }
 pre, .subtitle { font-family: ui-monospace, "SF Mono", Menlo, Consolas, "DejaVu Sans Mono", monospace; }
-pre { background: var(--panel); border-radius: 6px; padding: .8rem 1rem; overflow-x: auto; font-size: .85rem; }
+pre { background: #f5f6f8; border-radius: 6px; padding: .8rem 1rem; overflow-x: auto; font-size: .85rem; }
 .figures { display: flex; flex-wrap: wrap; gap: 1.6rem 2rem; align-items: flex-start; margin: 1.2rem 0; }
 figure { margin: 0; max-width: 100%; overflow-x: auto; }
 figure svg { display: block; }
 .scroll { overflow-x: auto; margin: 1rem 0; }
 table { border-collapse: collapse; font-size: .9rem; font-variant-numeric: tabular-nums; }
-.caption { color: var(--faint); font-size: .9rem; margin: 1rem 0 .5rem; } .caption + .scroll { margin-top: 0; }
-th { text-align: left; font-weight: 600; border-bottom: 2px solid var(--ink); vertical-align: bottom; }
+.caption { color: #626b76; font-size: .9rem; margin: 1rem 0 .5rem; } .caption + .scroll { margin-top: 0; }
+th { text-align: left; font-weight: 600; border-bottom: 2px solid #1b1f24; vertical-align: bottom; }
 td { vertical-align: baseline; }
 th, td { padding: .34rem 1.15rem .34rem 0; }
-td { border-bottom: 1px solid var(--line); }
-tr.rule td { border-top: 2px solid var(--ink); }
+td { border-bottom: 1px solid #dfe3e8; }
+tr.rule td { border-top: 2px solid #1b1f24; }
 .number { text-align: right; } td.number { white-space: nowrap; }
 @media print { nav { display: none; } }
 )";
@@ -107,9 +107,9 @@ std::string html_of(const Finding& finding) {
   return fmt::format(
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-      "<meta name=\"color-scheme\" content=\"light dark\">\n<title>{0}</title>\n<style>{1}{2}{3}</style>\n</head>\n"
-      "<body>\n<main>\n<header><h1>{0}</h1>\n{4}<nav>{5}</nav>\n</header>\n{6}</main>\n</body>\n</html>\n",
-      title, palette_style(), chart_style(), page_style, elements("subtitle", finding.origin), navigation, body.html);
+      "<title>{0}</title>\n<style>{1}{2}</style>\n</head>\n"
+      "<body>\n<main>\n<header><h1>{0}</h1>\n{3}<nav>{4}</nav>\n</header>\n{5}</main>\n</body>\n</html>\n",
+      title, chart_style(), page_style, elements("subtitle", finding.origin), navigation, body.html);
 }
 
 }  // namespace fovea

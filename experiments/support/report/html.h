@@ -1,4 +1,4 @@
-/// Findings as one HTML file with styles and drawings inside, in light and dark colours.
+/// Findings as one HTML file with styles and drawings inside.
 #pragma once
 #include <string>
 #include <string_view>

@@ -31,8 +31,7 @@ struct Layout {
     cell = std::clamp(std::floor(for_one / double(std::max<std::size_t>(maps.keys.size(), 1))), smallest_cell,
                       largest_cell);
     label_size = std::min(font_size - 1, cell - 1);
-    left =
-        longest_label(maps.queries, longest_token, label_size) + 6 + (maps.query_label.empty() ? 0 : axis_label_height);
+    left = longest_label(maps.queries, longest_token, label_size) + 6 + axis_label_height;
     const double labels = longest_label(maps.keys, longest_token, label_size) + 26;
     top = (maps.title.empty() ? 0 : title_height) + labels;
     width = cell * double(maps.keys.size()), height = cell * double(maps.queries.size());
@@ -92,10 +91,9 @@ void draw_labels(Drawing& drawing, const HeadMaps& maps, const Layout& at, std::
   constexpr double smallest_readable = 6;
   const double x = at.x(head), y = at.y(head);
   const std::string& name = maps.heads[head].name;
-  drawing.text(x, at.y(head) - at.top + (maps.title.empty() ? 0 : title_height) + 12,
-               name.empty() ? maps.key_label : name, "axis");
-  if (head == 0 && !maps.query_label.empty())
-    drawing.text(11, y + at.height / 2, maps.query_label, "axis", "middle", -90);
+  drawing.text(x, at.y(head) - at.top + (maps.title.empty() ? 0 : title_height) + 12, name.empty() ? "key" : name,
+               "axis");
+  if (head == 0) drawing.text(11, y + at.height / 2, "query", "axis", "middle", -90);
   if (at.label_size < smallest_readable) return;
   drawing.raw(fmt::format("<g style=\"font-size:{}px\">\n", px(at.label_size)));
   const double middle = at.cell / 2 + at.label_size / 3;

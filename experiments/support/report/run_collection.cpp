@@ -138,28 +138,18 @@ void distinguish(std::vector<ComparedRow>& rows) {
 
 std::vector<RunGroup> comparable_groups(const std::vector<RunResult>& runs) {
   std::vector<RunGroup> groups;
-  std::vector<std::string> keys;
-  for (const RunResult& run : runs) {
-    if (!run.failure.empty()) continue;
-    const std::string key = key_of_examples(run);
-    const auto number = static_cast<std::size_t>(std::find(keys.begin(), keys.end(), key) - keys.begin());
-    if (number == keys.size()) {
-      keys.push_back(key);
-      groups.push_back({title_of_group(run), {}});
+  for (const bool is_finished : {true, false})
+    for (const RunResult& run : runs) {
+      if (run.failure.empty() != is_finished) continue;
+      const auto belongs = [&](const RunGroup& group) {
+        const RunResult& other = group.rows.front().runs.front();
+        if (is_finished) return key_of_examples(other) == key_of_examples(run);
+        return program_of(other) == program_of(run) && data_of(other) == data_of(run);  // it has no tests
+      };
+      auto group = std::find_if(groups.begin(), groups.end(), belongs);
+      if (group == groups.end()) group = groups.insert(group, {title_of_group(run), {}});
+      add(*group, run);
     }
-    add(groups[number], run);
-  }
-  for (const RunResult& run : runs) {
-    if (run.failure.empty()) continue;
-    // it has no tests; it belongs to runs with the same data
-    auto belongs = [&](const RunGroup& group) {
-      const RunResult& other = group.rows.front().runs.front();
-      return program_of(other) == program_of(run) && data_of(other) == data_of(run);
-    };
-    auto group = std::find_if(groups.begin(), groups.end(), belongs);
-    if (group == groups.end()) group = groups.insert(groups.end(), {title_of_group(run), {}});
-    add(*group, run);
-  }
   for (RunGroup& group : groups) distinguish(group.rows);
   return groups;
 }

@@ -161,17 +161,19 @@ Sheet load_sheet(const std::string& name) {
   return sheet;
 }
 
-const Sheet::Row& Sheet::row(const std::string& wanted) const {
-  auto found = std::find_if(rows.begin(), rows.end(), [&](const Row& one) { return one.name == wanted; });
-  require(found != rows.end(), "sheet '{}': there is no row '{}'", title, wanted);
+namespace {
+
+template <class Named>
+const Named& named(const Sheet& sheet, const std::vector<Named>& all, const char* what, const std::string& wanted) {
+  const auto found = std::find_if(all.begin(), all.end(), [&](const Named& one) { return one.name == wanted; });
+  require(found != all.end(), "sheet '{}': there is no {} '{}'", sheet.title, what, wanted);
   return *found;
 }
 
-const Sheet::Task& Sheet::task(const std::string& wanted) const {
-  auto found = std::find_if(tasks.begin(), tasks.end(), [&](const Task& one) { return one.name == wanted; });
-  require(found != tasks.end(), "sheet '{}': there is no task '{}'", title, wanted);
-  return *found;
-}
+}  // namespace
+
+const Sheet::Row& Sheet::row(const std::string& wanted) const { return named(*this, rows, "row", wanted); }
+const Sheet::Task& Sheet::task(const std::string& wanted) const { return named(*this, tasks, "task", wanted); }
 
 const Recipe& Sheet::recipe(const Task& of) const {
   auto found = recipes().by_name.find(of.recipe);

@@ -7,7 +7,6 @@
 
 #include "experiments/support/metrics/statistics.h"
 #include "experiments/support/report/sheet.h"
-#include "experiments/support/report/sheet_numbers.h"
 #include "experiments/support/text/number.h"
 #include "experiments/support/text/words.h"
 #include "tensor/error.h"
@@ -38,42 +37,37 @@ Operand operand_of(const Sheet& sheet, const SheetRuns& runs, const std::string&
   fail("sheet '{}': '{}': there is no column '{}'", sheet.name, text, heading);
 }
 
-struct Sign {
-  std::string text;  ///< empty: there is none
-  std::size_t at = 0;
+/// What a claim may say of two numbers, which are equal if they differ by less than `tolerance`.
+struct Relation {
+  const char *sign, *words;
+  bool (*holds)(double left, double right, double tolerance);
 };
+constexpr Relation relations[] = {
+    {">=", "is at least", [](double left, double right, double tolerance) { return left >= right - tolerance; }},
+    {"<=", "is at most", [](double left, double right, double tolerance) { return left <= right + tolerance; }},
+    {">", "is above", [](double left, double right, double) { return left > right; }},
+    {"<", "is below", [](double left, double right, double) { return left < right; }},
+    {"=", "equals", [](double left, double right, double tolerance) { return std::abs(left - right) <= tolerance; }}};
 
-/// The first sign between spaces behind COLUMN[ROW], whose names may contain signs, with the place of the space before
-/// the sign.
-Sign sign_of(const std::string& claim) {
+/// The first sign between spaces behind COLUMN[ROW], whose names may contain signs, and the place of the space before
+/// the sign. Throws Error if there is none.
+std::pair<const Relation*, std::size_t> relation_of(const Sheet& sheet, const std::string& claim) {
   const std::size_t left = claim.find(']');
   for (std::size_t at = left == std::string::npos ? 0 : left; at < claim.size(); ++at)
-    for (const char* sign : {">=", "<=", ">", "<", "="})
-      if (claim.compare(at, std::string_view(sign).size() + 2, fmt::format(" {} ", sign)) == 0) return {sign, at};
-  return {};
-}
-
-bool holds(double left, const std::string& sign, double right) {
-  const double tolerance = 1e-6 * std::max({1.0, std::abs(left), std::abs(right)});
-  if (sign == ">") return left > right;
-  if (sign == "<") return left < right;
-  if (sign == ">=") return left >= right - tolerance;
-  if (sign == "<=") return left <= right + tolerance;
-  return std::abs(left - right) <= tolerance;
+    for (const Relation& one : relations)
+      if (claim.compare(at, std::string_view(one.sign).size() + 2, fmt::format(" {} ", one.sign)) == 0)
+        return {&one, at};
+  fail("sheet '{}': '{}' has none of the signs >, <, >=, <=, =", sheet.name, claim);
 }
 
 /// "BLEU of 'Yang' is above that of 'Vaswani'".
-std::string words_of(const Operand& left, const std::string& sign, const Operand& right) {
-  const std::string relation = sign == ">"    ? "is above"
-                               : sign == "<"  ? "is below"
-                               : sign == ">=" ? "is at least"
-                               : sign == "<=" ? "is at most"
-                                              : "equals";
+std::string words_of(const Operand& left, const Relation& relation, const Operand& right) {
   auto name = [](const Operand& one) {
     return one.row ? fmt::format("{} of '{}'", one.heading, one.row->name) : fmt::format("{:g}", one.value);
   };
   const bool is_same = left.row && right.row && left.heading == right.heading;
-  return fmt::format("{} {} {}", name(left), relation, is_same ? "that of '" + right.row->name + "'" : name(right));
+  return fmt::format("{} {} {}", name(left), relation.words,
+                     is_same ? "that of '" + right.row->name + "'" : name(right));
 }
 
 /// The verdict on a difference, of which a claim says that it is positive, or with < negative.
@@ -96,11 +90,11 @@ std::vector<CheckedClaim> check_claims(const Sheet& sheet, const SheetRuns& runs
   std::vector<CheckedClaim> checked;
   std::map<const Sheet::Column*, SeedSpread> spreads;
   for (const Sheet::Claim& claim : sheet.claims) {
-    const auto [sign, at] = sign_of(claim.text);
-    require(!sign.empty(), "sheet '{}': '{}' has none of the signs >, <, >=, <=, =", sheet.name, claim.text);
+    const auto [relation, at] = relation_of(sheet, claim.text);
+    const std::string sign = relation->sign;
     const Operand left = operand_of(sheet, runs, trimmed(claim.text.substr(0, at)));
     const Operand right = operand_of(sheet, runs, trimmed(claim.text.substr(at + sign.size() + 2)));
-    CheckedClaim& one = checked.emplace_back(CheckedClaim{.claim = claim, .words = words_of(left, sign, right)});
+    CheckedClaim& one = checked.emplace_back(CheckedClaim{.claim = claim, .words = words_of(left, *relation, right)});
     one.decimals = left.column ? left.column->decimals : 2;
     one.sign = sign;
     one.left = side_of(runs, left);
@@ -108,7 +102,8 @@ std::vector<CheckedClaim> check_claims(const Sheet& sheet, const SheetRuns& runs
     one.in_paper = left.paper - right.paper;
     if (std::isnan(left.value) || std::isnan(right.value)) continue;
     one.numbers = fmt::format("{:.4g} and {:.4g}", left.value, right.value);
-    one.verdict = holds(left.value, sign, right.value) ? Verdict::holds : Verdict::fails;
+    const double tolerance = 1e-6 * std::max({1.0, std::abs(left.value), std::abs(right.value)});
+    one.verdict = relation->holds(left.value, right.value, tolerance) ? Verdict::holds : Verdict::fails;
     if (claim.is_required || sign == "=" || !left.column || left.column != right.column) continue;
     const Sheet::Column& column = *left.column;
     if (is_speed(column)) {

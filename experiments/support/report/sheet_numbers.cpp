@@ -1,6 +1,4 @@
 // The numbers of a sheet's table: what a run has in a column, and what the difference of two rows is judged by.
-#include "experiments/support/report/sheet_numbers.h"
-
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -10,6 +8,7 @@
 #include "experiments/support/metrics/statistics.h"
 #include "experiments/support/report/comparison_table.h"
 #include "experiments/support/report/run_collection.h"
+#include "experiments/support/report/sheet.h"
 #include "experiments/support/text/number.h"
 #include "experiments/support/text/words.h"
 #include "tensor/error.h"
@@ -112,11 +111,9 @@ double measured(const RunResult& run, const std::string& metric) {
   if (metric == "source length") return test.source_length.value_or(std::nan(""));
   if (metric == "ms/sentence")
     return test.decoding ? 1000 * test.decoding->cpu / static_cast<double>(test.examples.size()) : std::nan("");
-  if (const TextScore* score = score_of(run, test.set, metric)) return score->metric.value();
-  for (const Measurement& one : test.measurements)
-    if (one.name == metric) return one.value;
+  const double value = value_of(test, metric);
   // A model without windows scores the whole source at every step.
-  return metric == "window" ? test.source_length.value_or(std::nan("")) : std::nan("");
+  return std::isnan(value) && metric == "window" ? test.source_length.value_or(value) : value;
 }
 
 double printed(const Sheet& sheet, const Sheet::Column& column, const Sheet::Row& row) {

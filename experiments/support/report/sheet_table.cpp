@@ -10,7 +10,6 @@
 
 #include "experiments/support/report/comparison_table.h"
 #include "experiments/support/report/sheet.h"
-#include "experiments/support/report/sheet_numbers.h"
 #include "experiments/support/text/words.h"
 
 namespace fovea {
@@ -75,7 +74,7 @@ void add_columns(std::vector<Column<Sheet::Row>>& columns, const Sheet& sheet, c
   const Sheet::Row& plain = sheet.rows.front();
   const SeedRuns& first = runs_of(runs, plain.name, column.task);
   const auto is_compared = [&](const Sheet::Row& row) {
-    return &row != &plain && !runs_of(runs, row.name, column.task).empty();
+    return row.name != plain.name && !runs_of(runs, row.name, column.task).empty();
   };
   columns.push_back({of_task + "p", [&, is_compared](const Sheet::Row& row) {
                        if (!is_compared(row)) return Cell();
@@ -96,30 +95,17 @@ Table sheet_table(const Sheet& sheet, const SheetRuns& runs) {
   std::vector<Column<Sheet::Row>> columns{
       {"model", [](const Sheet::Row& row) { return Cell(row.is_cited ? row.name + " (cited)" : row.name); }}};
   for (const Sheet::Column& column : sheet.columns) add_columns(columns, sheet, runs, column);
-  std::vector<std::string> headings;
-  for (const Column<Sheet::Row>& column : columns) headings.push_back(column.heading);
-  Table table(headings);
-  bool cites = false;
-  for (const Sheet::Row& row : sheet.rows) {
-    if (row.is_cited && !cites) table.rule();
-    cites = row.is_cited;
-    const bool has_numbers = std::any_of(sheet.columns.begin(), sheet.columns.end(), [&](const Sheet::Column& column) {
+  std::vector<Sheet::Row> rows = sheet.rows;
+  std::erase_if(rows, [&](const Sheet::Row& row) {
+    return !row.is_cited && std::none_of(sheet.columns.begin(), sheet.columns.end(), [&](const Sheet::Column& column) {
       return !std::isnan(printed(sheet, column, row)) || !our_values(runs, column, row).empty();
     });
-    if (!row.is_cited && !has_numbers) continue;
-    std::vector<Cell> cells;
-    for (const Column<Sheet::Row>& column : columns) cells.push_back(column.cell(row));
-    table.row(std::move(cells));
-  }
-  return table;
-}
-
-Finding::NamedTable table_of(const Sheet& sheet, const SheetRuns& runs) {
-  return {sheet.title, sheet_table(sheet, runs), sheet_caption(sheet, runs)};
+  });
+  return table_of(columns, rows);
 }
 
 std::vector<Finding::NamedTable> tables_of(const Sheet& sheet, const SheetRuns& runs) {
-  std::vector<Finding::NamedTable> tables{table_of(sheet, runs)};
+  std::vector<Finding::NamedTable> tables{{sheet.title, sheet_table(sheet, runs), sheet_caption(sheet, runs)}};
   if (sheet.claims.empty()) return tables;
   Table table({"statement", "difference, paper", "ours", "difference, ours (95 % interval)", "verdict"});
   for (const CheckedClaim& one : check_claims(sheet, runs)) table.row(one.cells());

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <span>
+#include <utility>
 
 #include <fmt/core.h>
 
@@ -25,17 +25,41 @@ const char* stroke_of(const Series& series, std::size_t number) {
   return series.dashed || number >= colours ? " dashed" : "";
 }
 
+/// The values of all series. Throws Error if their sizes contradict each other.
+std::vector<double> x_values(const LineChart& chart) {
+  std::vector<double> all;
+  for (const Series& s : chart.series) {
+    require(s.x.size() == s.y.size(), "chart '{}': series '{}' has {} x values and {} y values", chart.title, s.name,
+            s.x.size(), s.y.size());
+    require(s.deviation.empty() || s.deviation.size() == s.y.size(),
+            "chart '{}': series '{}' has {} y values and {} deviations", chart.title, s.name, s.y.size(),
+            s.deviation.size());
+    all.insert(all.end(), s.x.begin(), s.x.end());
+  }
+  return all;
+}
+
+/// The same, and the ends of bands.
+std::vector<double> y_values(const LineChart& chart) {
+  std::vector<double> all;
+  for (const Series& s : chart.series)
+    for (std::size_t i = 0; i < s.y.size(); ++i) {
+      const double deviation = s.deviation.empty() ? 0 : s.deviation[i];
+      all.insert(all.end(), {s.y[i], s.y[i] + deviation, s.y[i] - deviation});
+    }
+  return all;
+}
+
 /// A chart: title and legend, below them two axes around the plot.
 class Plot {
  public:
-  using Values = std::vector<std::span<const double>>;
-
-  Plot(const std::string& title, const Axis& x_axis, const Axis& y_axis, const std::vector<Series>& legend,
-       const Values& x_values, const Values& y_values, AxisScale::Ends x_ends)
-      : title_(title), x_(x_axis, x_values, x_ends, 0, 1), y_(y_axis, y_values, AxisScale::Ends::at_ticks, 0, 1) {
+  explicit Plot(const LineChart& chart)
+      : chart_(chart),
+        x_(chart.x, x_values(chart), chart.points ? AxisScale::Ends::at_ticks : AxisScale::Ends::at_data, 0, 1),
+        y_(chart.y, y_values(chart), AxisScale::Ends::at_ticks, 0, 1) {
     constexpr double plot_height = 240;
-    double top = draw_head(legend);
-    if (!y_axis.label.empty()) drawing_.text(0, top + 11, y_axis.label, "axis"), top += axis_label_height;
+    double top = draw_head();
+    if (!chart.y.label.empty()) drawing_.text(0, top + 11, chart.y.label, "axis"), top += axis_label_height;
     bottom_ = top + plot_height;
     for (double tick : y_.ticks()) left_ = std::max(left_, text_pixels(y_.label(tick)) + 10);
     x_.place(left_, right_);
@@ -46,41 +70,37 @@ class Plot {
     }
     drawing_.line(left_, bottom_, right_, bottom_, "base");
     const double middle = (left_ + right_) / 2;
-    if (!shows_any(x_, x_values) || !shows_any(y_, y_values))
-      drawing_.text(middle, (top + bottom_) / 2, "no data", "axis", "middle");
-    height_ = bottom_ + draw_ticks(x_axis);
-    if (!x_axis.label.empty()) drawing_.text(middle, height_ += axis_label_height, x_axis.label, "axis", "middle");
+    height_ = bottom_ + draw_ticks();
+    if (!chart.x.label.empty()) drawing_.text(middle, height_ += axis_label_height, chart.x.label, "axis", "middle");
+    draw_bands();
+    if (!draw_series()) drawing_.text(middle, (top + bottom_) / 2, "no data", "axis", "middle");
   }
 
-  bool shows(double x, double y) const { return x_.can_show(x) && y_.can_show(y); }
+  std::string element() const { return drawing_.element(chart_width, height_ + 8, chart_.title); }
+
+ private:
+  bool shows(double x, double y) const { return AxisScale::can_show(x) && AxisScale::can_show(y); }
   /// "12 34.5"
   std::string at(double x, double y) const { return px(x_.pixel(x)) + " " + px(y_.pixel(y)); }
   void path(const std::string& style, const std::string& d) {
     drawing_.raw(fmt::format("<path class=\"{}\" d=\"{}\"/>\n", style, d));
   }
-  std::string element() const { return drawing_.element(chart_width, height_ + 8, title_); }
-
- private:
-  static bool shows_any(const AxisScale& scale, const Values& values) {
-    return std::any_of(values.begin(), values.end(), [&](auto part) {
-      return std::any_of(part.begin(), part.end(), [&](double value) { return scale.can_show(value); });
-    });
-  }
 
   /// Title, then the legend in as many rows as it needs. Returns where the plot may begin.
-  double draw_head(const std::vector<Series>& legend) {
+  double draw_head() {
     constexpr double swatch = 18, gap = 16, longest_name = chart_width - 40, row = 19;
-    if (!title_.empty()) drawing_.text(0, 15, title_, "title");
-    double x = 0, y = title_.empty() ? 0 : title_height;
+    if (!chart_.title.empty()) drawing_.text(0, 15, chart_.title, "title");
+    double x = 0, y = chart_.title.empty() ? 0 : title_height;
     bool has_row = false;
-    for (std::size_t k = 0; k < legend.size(); ++k) {
-      if (legend[k].name.empty()) continue;
-      std::string name = legend[k].name;
+    for (std::size_t k = 0; k < chart_.series.size(); ++k) {
+      const Series& series = chart_.series[k];
+      if (series.name.empty()) continue;
+      std::string name = series.name;
       for (std::size_t most = name.size(); text_pixels(name) > longest_name; --most)
-        name = shortened(legend[k].name, most);
+        name = shortened(series.name, most);
       const double width = swatch + 6 + text_pixels(name);
       if (has_row && x + width > chart_width) x = 0, y += row;
-      path(fmt::format("curve {}{}", colour_class(k), stroke_of(legend[k], k)),
+      path(fmt::format("curve {}{}", colour_class(k), stroke_of(series, k)),
            fmt::format("M{} {}h{}", px(x), px(y + 9), px(swatch)));
       drawing_.text(x + swatch + 6, y + 13, name, "legend");
       x += width + gap;
@@ -91,7 +111,8 @@ class Plot {
 
   /// Draws the ticks and labels of the horizontal axis, and returns the height that the labels take. Of many tokens
   /// only every second, third, ... is written.
-  double draw_ticks(const Axis& axis) {
+  double draw_ticks() {
+    const Axis& axis = chart_.x;
     constexpr std::size_t longest = 14;
     constexpr double label_height = 18;
     auto mark = [&](double value) {
@@ -113,88 +134,55 @@ class Plot {
     return longest_label(axis.tokens, longest, font_size) + 10;
   }
 
+  /// Draws the points, as lines of no length, which round ends make dots, and curves, which break where a point cannot
+  /// be shown. Returns whether there is any point.
+  bool draw_series() {
+    constexpr std::size_t few_points = 60;
+    bool has_any = false;
+    for (std::size_t s = 0; s < chart_.series.size(); ++s) {
+      const Series& series = chart_.series[s];
+      const std::string stroke = stroke_of(series, s), colour = colour_class(s);
+      std::string curve, dots;
+      bool is_pen_down = false;
+      for (std::size_t i = 0; i < series.x.size(); ++i) {
+        const bool shown = shows(series.x[i], series.y[i]);
+        if (shown) curve += (is_pen_down ? "L" : "M") + at(series.x[i], series.y[i]);
+        if (shown) dots += "M" + at(series.x[i], series.y[i]) + "h0";
+        is_pen_down = shown;
+        has_any = has_any || shown;
+      }
+      if (!chart_.points) path("curve " + colour + stroke, curve);
+      if (chart_.points || (series.x.size() <= few_points && stroke.empty()))
+        path((chart_.points ? "dots cloud " : "dots ") + colour, dots);
+    }
+    return has_any;
+  }
+
+  /// Mean plus and minus deviation, there and back. Points without a deviation end a part.
+  void draw_bands() {
+    for (std::size_t s = 0; s < chart_.series.size(); ++s) {
+      const Series& series = chart_.series[s];
+      std::string all, there, back;
+      for (std::size_t i = 0; i <= series.deviation.size(); ++i) {
+        const bool is_end = i == series.deviation.size() || !shows(series.x[i], series.y[i] + series.deviation[i]);
+        if (is_end && !there.empty()) all += fmt::format("M{}L{}Z", std::exchange(there, ""), std::exchange(back, ""));
+        if (is_end) continue;
+        there += (there.empty() ? "" : "L") + at(series.x[i], series.y[i] + series.deviation[i]);
+        back = at(series.x[i], series.y[i] - series.deviation[i]) + (back.empty() ? "" : "L" + back);
+      }
+      if (!series.deviation.empty()) path("band " + colour_class(s), all);
+    }
+  }
+
+  const LineChart& chart_;
   Drawing drawing_;
-  std::string title_;
   AxisScale x_, y_;
   double left_ = 0, right_ = chart_width - 14, bottom_ = 0, height_ = 0;
 };
 
-/// "M1 2L3 4": a new part begins where a point cannot be shown.
-std::string curve_path(const Plot& plot, const Series& series) {
-  std::string path;
-  bool is_pen_down = false;
-  for (std::size_t i = 0; i < series.x.size(); ++i) {
-    const bool shown = plot.shows(series.x[i], series.y[i]);
-    if (shown) path += (is_pen_down ? "L" : "M") + plot.at(series.x[i], series.y[i]);
-    is_pen_down = shown;
-  }
-  return path;
-}
-
-/// The points as lines of no length, which round ends make dots.
-std::string dots_path(const Plot& plot, const Series& series) {
-  std::string path;
-  for (std::size_t i = 0; i < series.x.size(); ++i)
-    if (plot.shows(series.x[i], series.y[i])) path += "M" + plot.at(series.x[i], series.y[i]) + "h0";
-  return path;
-}
-
-/// Mean plus and minus deviation, there and back. Points without a deviation end a part.
-std::string band_path(const Plot& plot, const Series& series) {
-  std::string path, there, back;
-  auto close = [&] {
-    if (!there.empty()) path += fmt::format("M{}L{}Z", there, back);
-    there.clear(), back.clear();
-  };
-  for (std::size_t i = 0; i < series.deviation.size(); ++i) {
-    const double high = series.y[i] + series.deviation[i], low = series.y[i] - series.deviation[i];
-    if (!plot.shows(series.x[i], high)) {
-      close();
-      continue;
-    }
-    there += (there.empty() ? "" : "L") + plot.at(series.x[i], high);
-    back = plot.at(series.x[i], low) + (back.empty() ? "" : "L" + back);
-  }
-  close();
-  return path;
-}
-
-/// The plot of a chart. Throws Error if sizes contradict each other.
-Plot plot_of(const LineChart& chart) {
-  Plot::Values x, y;
-  std::vector<std::vector<double>> bands;  // their ends count for the range of the axis as well
-  for (const Series& s : chart.series) {
-    require(s.x.size() == s.y.size(), "chart '{}': series '{}' has {} x values and {} y values", chart.title, s.name,
-            s.x.size(), s.y.size());
-    require(s.deviation.empty() || s.deviation.size() == s.y.size(),
-            "chart '{}': series '{}' has {} y values and {} deviations", chart.title, s.name, s.y.size(),
-            s.deviation.size());
-    std::vector<double>& ends = bands.emplace_back();
-    for (std::size_t i = 0; i < s.deviation.size(); ++i)
-      ends.insert(ends.end(), {s.y[i] + s.deviation[i], s.y[i] - s.deviation[i]});
-    x.push_back(s.x), y.push_back(s.y);
-  }
-  y.insert(y.end(), bands.begin(), bands.end());
-  return Plot(chart.title, chart.x, chart.y, chart.series, x, y,
-              chart.points ? AxisScale::Ends::at_ticks : AxisScale::Ends::at_data);
-}
-
 }  // namespace
 
-std::string svg(const LineChart& chart) {
-  constexpr std::size_t few_points = 60;
-  Plot plot = plot_of(chart);
-  for (std::size_t s = 0; s < chart.series.size(); ++s)
-    if (!chart.series[s].deviation.empty()) plot.path("band " + colour_class(s), band_path(plot, chart.series[s]));
-  for (std::size_t s = 0; s < chart.series.size(); ++s) {
-    const Series& series = chart.series[s];
-    const std::string stroke = stroke_of(series, s), colour = colour_class(s);
-    if (!chart.points) plot.path("curve " + colour + stroke, curve_path(plot, series));
-    if (chart.points || (series.x.size() <= few_points && stroke.empty()))
-      plot.path((chart.points ? "dots cloud " : "dots ") + colour, dots_path(plot, series));
-  }
-  return plot.element();
-}
+std::string svg(const LineChart& chart) { return Plot(chart).element(); }
 
 std::string Figure::title() const {
   constexpr std::string_view label = "aria-label=\"";
@@ -212,17 +200,6 @@ std::pair<double, double> size_of(const std::string& svg) {
   };
   return {size("width=\""), size("height=\"")};
 }
-
-struct PaletteColour {
-  const char *name, *light, *dark;
-};
-constexpr PaletteColour palette[] = {
-    {"paper", "#ffffff", "#14171b"}, {"panel", "#f5f6f8", "#1d2127"}, {"ink", "#1b1f24", "#e4e8ec"},
-    {"faint", "#626b76", "#98a2ad"}, {"line", "#dfe3e8", "#2d333b"},  {"accent", "#0b62b0", "#6db3f2"},
-    {"hot", "#0b5cad", "#5fb0f5"},   {"cold", "#c2452d", "#f0836b"},  {"c0", "#0b6fb8", "#58aef0"},
-    {"c1", "#d1570a", "#f0904d"},    {"c2", "#0a8a63", "#3fc796"},    {"c3", "#b5477f", "#e388b6"},
-    {"c4", "#c08a00", "#e0b83a"},    {"c5", "#6a51c7", "#a996f2"},    {"c6", "#3aa0c9", "#7fd3ee"},
-    {"c7", "#59636e", "#aab4be"}};
 
 }  // namespace
 
@@ -245,52 +222,33 @@ std::string stacked(const std::vector<std::string>& svgs) {
 
 std::string file_of(const std::string& svg) {
   constexpr double margin = 6;
-  std::string style(chart_style());  // in light colours: programs other than browsers know no variables
-  for (const PaletteColour& colour : palette) {
-    const std::string variable = fmt::format("var(--{})", colour.name);
-    for (std::size_t at = 0; (at = style.find(variable, at)) != std::string::npos;)
-      style.replace(at, variable.size(), colour.light);
-  }
   const auto [width, height] = size_of(svg);
   return fmt::format(
              "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"chart\" "
              "width=\"{0}\" height=\"{1}\" viewBox=\"-{2} -{2} {0} {1}\">\n<style>{3}</style>\n"
              "<rect x=\"-{2}\" y=\"-{2}\" width=\"{0}\" height=\"{1}\" fill=\"#ffffff\"/>",
-             px(width + 2 * margin), px(height + 2 * margin), px(margin), style) +
+             px(width + 2 * margin), px(height + 2 * margin), px(margin), chart_style()) +
          svg.substr(svg.find('>') + 1) + "\n";
 }
 
 void write_svg(const std::filesystem::path& path, const std::string& svg) { write_file_atomically(path, file_of(svg)); }
 
-std::string palette_style() {
-  const auto variables = [](const char* PaletteColour::*which) {
-    std::string text;
-    for (const PaletteColour& colour : palette) text += fmt::format(" --{}: {};", colour.name, colour.*which);
-    return text;
-  };
-  return fmt::format(
-      "\n:root {{ color-scheme: light dark;{} }}\n@media (prefers-color-scheme: dark) {{ :root {{{} }} }}\n",
-      variables(&PaletteColour::light), variables(&PaletteColour::dark));
-}
-
 std::string_view chart_style() {
   return R"(
 .chart { font: 12px system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", "DejaVu Sans", sans-serif; }
-.chart text { fill: var(--ink); } .chart .title { font-size: 14px; font-weight: 600; }
-.chart .tick, .chart .axis { fill: var(--faint); } .chart .tick { font-variant-numeric: tabular-nums; }
-.chart .grid { stroke: var(--line); } .chart .base { stroke: var(--faint); }
-.c0 { color: var(--c0); } .c1 { color: var(--c1); } .c2 { color: var(--c2); } .c3 { color: var(--c3); }
-.c4 { color: var(--c4); } .c5 { color: var(--c5); } .c6 { color: var(--c6); } .c7 { color: var(--c7); }
+.chart text { fill: #1b1f24; } .chart .title { font-size: 14px; font-weight: 600; }
+.chart .tick, .chart .axis { fill: #626b76; } .chart .tick { font-variant-numeric: tabular-nums; }
+.chart .grid { stroke: #dfe3e8; } .chart .base { stroke: #626b76; }
+.c0 { color: #0b6fb8; } .c1 { color: #d1570a; } .c2 { color: #0a8a63; } .c3 { color: #b5477f; }
+.c4 { color: #c08a00; } .c5 { color: #6a51c7; } .c6 { color: #3aa0c9; } .c7 { color: #59636e; }
 .curve { fill: none; stroke: currentColor; stroke-width: 1.8; stroke-linejoin: round; stroke-linecap: round; }
 .dashed { stroke-dasharray: 5 4; } .dotted { stroke-dasharray: 1 4; } .band { fill: currentColor; fill-opacity: .1; }
 .dots { fill: none; stroke: currentColor; stroke-width: 5; stroke-linecap: round; } .cloud { stroke-opacity: .55; }
-.panel { fill: var(--panel); } .cells rect, .cells path { fill: var(--hot); } .cells .cold { fill: var(--cold); }
-.cells path { stroke: var(--panel); stroke-width: .08; }
-.cells .missing { fill: var(--line); }
-.spread { stroke: var(--c1); stroke-width: 1.3; stroke-opacity: .75; } .center { fill: var(--c1); }
-.node { fill: var(--panel); stroke: var(--faint); } .leaf { stroke: var(--accent); stroke-width: 2; }
-.edge { fill: none; stroke: var(--faint); stroke-width: 1.3; }
-.marked { fill: none; stroke: var(--c1); stroke-width: 2; pointer-events: none; }
+.panel { fill: #f5f6f8; } .cells rect, .cells path { fill: #0b5cad; } .cells .cold { fill: #c2452d; }
+.cells path { stroke: #f5f6f8; stroke-width: .08; }
+.cells .missing { fill: #dfe3e8; }
+.spread { stroke: #d1570a; stroke-width: 1.3; stroke-opacity: .75; } .center { fill: #d1570a; }
+.marked { fill: none; stroke: #d1570a; stroke-width: 2; pointer-events: none; }
 )";
 }
 

@@ -14,7 +14,6 @@ struct Axis {
   /// For a horizontal axis whose values are positions in a text: the token at position 0, 1, 2, ... They are written
   /// vertically below the axis instead of numbers. Empty: numbers.
   std::vector<std::string> tokens{};
-  std::optional<double> low{}, high{};  ///< empty: from the data, rounded to the next tick
   /// Bounds of what the axis measures, which a range from the data does not pass; bands are cut there.
   std::optional<double> least{}, most{};
 };
@@ -48,10 +47,9 @@ struct HeadMaps {
   std::vector<std::string> queries{}, keys{};  ///< rows and columns
   std::vector<Head> heads{};
   std::optional<double> low{}, high{};  ///< ends of the colour scale; empty: 0 (or -high), and the largest magnitude
-  std::string query_label = "query", key_label = "key";
 };
 
-/// An <svg> element for a page that has palette_style() and chart_style(). Throws Error if the sizes of x and y, or of
+/// An <svg> element for a page that has chart_style(). Throws Error if the sizes of x and y, or of
 /// queries, keys and values, contradict each other.
 std::string svg(const LineChart& chart);
 std::string svg(const HeadMaps& maps);
@@ -71,13 +69,12 @@ struct Figure {
 /// Several <svg> elements as one, below each other.
 std::string stacked(const std::vector<std::string>& svgs);
 /// An <svg> element as the text of a file of its own, for papers and programs other than browsers: with the styles
-/// inside, in light colours on white.
+/// inside, on white.
 std::string file_of(const std::string& svg);
 /// Writes file_of(svg).
 void write_svg(const std::filesystem::path& path, const std::string& svg);
 
-/// The colours of pages and charts, light and dark, as CSS variables.
-std::string palette_style();
+/// The style of charts on a page.
 std::string_view chart_style();
 
 }  // namespace fovea

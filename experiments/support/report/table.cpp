@@ -49,35 +49,35 @@ std::string escape_markdown(const std::string& text) {
 
 /// Text for LaTeX: its own signs and the characters that our tables have are written in ways that pdfLaTeX knows.
 std::string escape_latex(const std::string& text) {
-  static const std::vector<std::pair<std::string, std::string>> replaced{
-      {"\\", "\\textbackslash{}"},
-      {"{", "\\{"},
-      {"}", "\\}"},
-      {"$", "\\$"},
-      {"&", "\\&"},
-      {"#", "\\#"},
-      {"_", "\\_"},
-      {"%", "\\%"},
-      {"~", "\\textasciitilde{}"},
-      {"^", "\\textasciicircum{}"},
-      {"<", "$<$"},
-      {">", "$>$"},
-      {"--", "-{}-"},  // of flags; LaTeX makes a dash of two
-      {"–", "--"},
-      {"±", "$\\pm$"},
-      {"→", "$\\to$"},
-      {"τ", "$\\tau$"},
-      {"σ", "$\\sigma$"},
-      {"β", "$\\beta$"},
-      {"∞", "$\\infty$"},
-      {"√", "$\\surd$"},
-      {"×", "$\\times$"}};
+  constexpr std::pair<std::string_view, const char*> replaced[] = {{"\\", "\\textbackslash{}"},
+                                                                   {"{", "\\{"},
+                                                                   {"}", "\\}"},
+                                                                   {"$", "\\$"},
+                                                                   {"&", "\\&"},
+                                                                   {"#", "\\#"},
+                                                                   {"_", "\\_"},
+                                                                   {"%", "\\%"},
+                                                                   {"~", "\\textasciitilde{}"},
+                                                                   {"^", "\\textasciicircum{}"},
+                                                                   {"<", "$<$"},
+                                                                   {">", "$>$"},
+                                                                   {"--", "-{}-"},
+                                                                   {"–", "--"},
+                                                                   {"±", "$\\pm$"},
+                                                                   {"→", "$\\to$"},
+                                                                   {"τ", "$\\tau$"},
+                                                                   {"σ", "$\\sigma$"},
+                                                                   {"β", "$\\beta$"},
+                                                                   {"∞", "$\\infty$"},
+                                                                   {"√", "$\\surd$"},
+                                                                   {"×", "$\\times$"}};
   std::string result;
   for (std::size_t at = 0; at < text.size();) {
-    auto found = std::find_if(replaced.begin(), replaced.end(),
-                              [&](const auto& one) { return text.compare(at, one.first.size(), one.first) == 0; });
-    result += found == replaced.end() ? std::string(1, text[at]) : found->second;
-    at += found == replaced.end() ? 1 : found->first.size();
+    const auto found = std::find_if(std::begin(replaced), std::end(replaced), [&](const auto& one) {
+      return text.compare(at, one.first.size(), one.first) == 0;
+    });
+    result += found == std::end(replaced) ? std::string(1, text[at]) : found->second;
+    at += found == std::end(replaced) ? 1 : found->first.size();
   }
   return result;
 }
@@ -89,13 +89,22 @@ std::string rounded(double value, int decimals) {
   return text.find_first_not_of("-0.") == std::string::npos ? fmt::format("{:.{}f}", 0.0, decimals) : text;
 }
 
+/// The number for JSON: a whole one without a point, infinity as text.
+Json exact_number(double number) {
+  if (!std::isfinite(number)) return fmt::format("{}", number);
+  return number == std::floor(number) && std::abs(number) < 1e15 ? Json(static_cast<std::int64_t>(number))
+                                                                 : Json(number);
+}
+
 }  // namespace
 
-Cell::Cell(std::string text) : text_(printable(text)), exact_text_(std::move(text)) {}
+Cell::Cell(const std::string& text) : text_(printable(text)) {
+  if (!text.empty()) exact_ = text;
+}
 
 Cell Cell::whole(std::int64_t value) {
   Cell cell(std::to_string(value));
-  cell.is_number_ = true;
+  cell.is_number_ = true, cell.exact_ = value;
   return cell;
 }
 
@@ -106,10 +115,10 @@ Cell Cell::mean(double mean, double deviation, int decimals) {
   cell.is_number_ = true;
   if (std::isnan(mean)) return cell;
   cell.text_ = rounded(mean, decimals);
-  cell.exact_text_ = fmt::format("{}", mean);
+  cell.exact_ = exact_number(mean);
   if (std::isnan(deviation)) return cell;
   cell.deviation_ = rounded(deviation, decimals);
-  cell.exact_deviation_ = fmt::format("{}", deviation);
+  cell.exact_deviation_ = exact_number(deviation);
   return cell;
 }
 
@@ -301,19 +310,12 @@ std::string Table::latex() const {
 }
 
 Json Table::json() const {
-  const auto value = [](const std::string& text, bool is_number) -> Json {
-    if (text.empty()) return nullptr;
-    const double number = is_number ? std::strtod(text.c_str(), nullptr) : 0;
-    if (!is_number || !std::isfinite(number)) return text;
-    return number == std::floor(number) && std::abs(number) < 1e15 ? Json(static_cast<std::int64_t>(number))
-                                                                   : Json(number);
-  };
   Json rows = Json::array();
   for (const auto& row : rows_) {
     Json& object = rows.emplace_back(Json::object());
     for (std::size_t c = 0; c < headings_.size(); ++c) {
-      object[headings_[c]] = value(row[c].exact_text_, row[c].is_number_);
-      if (has_deviations(c)) object[headings_[c] + " deviation"] = value(row[c].exact_deviation_, true);
+      object[headings_[c]] = row[c].exact_;
+      if (has_deviations(c)) object[headings_[c] + " deviation"] = row[c].exact_deviation_;
     }
   }
   return rows;

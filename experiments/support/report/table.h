@@ -15,7 +15,7 @@ namespace fovea {
 class Cell {
  public:
   Cell() = default;
-  Cell(std::string text);
+  Cell(const std::string& text);
   Cell(const char* text) : Cell(std::string(text)) {}
   template <std::integral T>
   Cell(T value) : Cell(whole(std::int64_t(value))) {}
@@ -37,9 +37,9 @@ class Cell {
   bool is_empty() const { return text_.empty(); }
   std::string shown() const;
 
-  std::string text_;                          ///< rounded; empty: no value
-  std::string deviation_;                     ///< rounded; empty: none
-  std::string exact_text_, exact_deviation_;  ///< for CSV
+  std::string text_;                                  ///< rounded; empty: no value
+  std::string deviation_;                             ///< rounded; empty: none
+  Json exact_ = nullptr, exact_deviation_ = nullptr;  ///< in full precision
   bool is_number_ = false, strong_ = false;
 };
 
@@ -53,6 +53,7 @@ class Table {
   Table& row(std::vector<Cell> cells);
   /// Draws a line after the rows added so far.
   Table& rule();
+  bool is_empty() const { return rows_.empty(); }
 
   /// The table for a terminal, with a line break at the end. It fits 120 columns: long texts are folded, or a table of
   /// a few long rows is turned, or the last columns are left out, and a line names them.

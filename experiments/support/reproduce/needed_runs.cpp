@@ -8,7 +8,7 @@
 #include <fmt/core.h>
 
 #include "experiments/support/record/kept_runs.h"
-#include "experiments/support/report/sheet_numbers.h"
+#include "experiments/support/report/sheet.h"
 #include "experiments/support/text/split_mix.h"
 #include "tensor/error.h"
 

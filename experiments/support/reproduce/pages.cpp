@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <fstream>
-#include <functional>
 #include <iterator>
 #include <optional>
 #include <set>
@@ -20,13 +19,11 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr char of_all_papers = 'X';  // what the names of items begin with that compare methods of several papers
 constexpr const char* page_title = "The papers' statements, measured";
 constexpr const char* of_searched_rates = ", with searched learning rates";
 
 struct Paper {
   std::string key;  ///< what the names of its sheets begin with: "nguyen"
-  char letter;      ///< what the names of its items begin with: 'N'
   std::vector<const Sheet*> sheets;
 
   /// "Nguyen et al. 2020"
@@ -42,7 +39,7 @@ std::vector<Paper> papers_of(const NeededRuns& needed, const std::vector<Planned
       if (!known.insert(name).second) continue;
       const std::string key = name.substr(0, name.find('-'));
       auto paper = std::find_if(papers.begin(), papers.end(), [&](const Paper& one) { return one.key == key; });
-      if (paper == papers.end()) paper = papers.insert(papers.end(), Paper{key, item.id.front(), {}});
+      if (paper == papers.end()) paper = papers.insert(papers.end(), Paper{key, {}});
       paper->sheets.push_back(&needed.sheet(name));
     }
   return papers;
@@ -134,17 +131,13 @@ Finding::NamedTable statement_table(const Statements& all) {
           .caption = others.empty() ? "" : "Not in the table: " + listed(others, "; ") + "."};
 }
 
-using Rows = std::vector<std::vector<Cell>>;
-
-/// A row for each measured statement that the paper is known for.
-Rows main_statements(const Paper& paper, const Statements& all) {
-  Rows rows;
+/// Appends a row for each measured statement that the paper is known for.
+void add_main_statements(Table& table, const Paper& paper, const Statements& all) {
   for (const Statement& one : all)
     if (!one.given.claim.says.empty() && one.given.verdict != Verdict::not_measured)
-      rows.push_back({paper.name() + ", " + one.table, one.given.claim.says,
-                      Cell::number(one.given.in_paper, one.given.decimals), one.given.outcome_text(),
-                      one.searched ? one.searched->outcome_text() : ""});
-  return rows;
+      table.row({paper.name() + ", " + one.table, one.given.claim.says,
+                 Cell::number(one.given.in_paper, one.given.decimals), one.given.outcome_text(),
+                 one.searched ? one.searched->outcome_text() : ""});
 }
 
 /// The text of NAME.md beside the sheets; empty without a file.
@@ -159,28 +152,6 @@ std::string own_words(const NeededRuns& needed, const std::string& name) {
   return needed.tier() == "mini" ? text_beside_sheets(name) : "";
 }
 
-/// Whose outputs of commands a page shows: those of all commands, or of those that may be kept.
-enum class Shown { all, kept };
-
-/// A section with the texts and figures of each item that has any and `is_chosen`. Links to figures are relative to the
-/// directory `from`.
-std::vector<Finding> outputs_of(const NeededRuns& needed, const std::vector<PlannedItem>& items, Shown shown,
-                                const fs::path& from, const std::function<bool(const Item&)>& is_chosen) {
-  std::vector<Finding> found;
-  for (const PlannedItem& item : items) {
-    if (!is_chosen(item)) continue;
-    Finding section{.title = item.id, .subtitle = item.title};
-    if (!item.shows.empty()) section.notes.push_back("Expected: " + item.shows);
-    PlannedItem with_outputs = item;
-    if (shown == Shown::kept)
-      std::erase_if(with_outputs.steps,
-                    [&](const Step& step) { return !step.command.is_kept || !output_of(needed, item, step); });
-    add_outputs(section, needed, with_outputs, from);
-    if (!section.outputs.empty()) found.push_back(std::move(section));
-  }
-  return found;
-}
-
 Finding section_on(NeededRuns& needed, const Paper& paper, const Statements& statements) {
   Finding section{.title = paper.name(), .notes = {own_words(needed, paper.key)}};
   if (!statements.empty()) section.tables.push_back(statement_table(statements));
@@ -188,9 +159,8 @@ Finding section_on(NeededRuns& needed, const Paper& paper, const Statements& sta
     // Nothing to compare; or a part of settings that only say something beside each other.
     const auto [complete, rows] = needed.complete_rows(sheet);
     if (runs.size() < 2 || (sheet.claims.empty() && complete < rows)) return;
-    Finding::NamedTable& table = section.tables.emplace_back(table_of(sheet, runs));
-    table.name = sheet.title + rates;
-    table.caption = setting_of(sheet, runs);  // how to read it is said once, on top of the page
+    Finding::NamedTable& table = section.tables.emplace_back(Finding::NamedTable{
+        sheet.title + rates, sheet_table(sheet, runs), setting_of(sheet, runs)});  // how to read it: on top of the page
     if (const std::string why = untrained(sheet, runs, needed.tier()); !why.empty())
       table.caption += fmt::format(" The first row is not trained enough to judge by: {}.", why);
   };
@@ -252,47 +222,40 @@ constexpr const char* about_main_statements =
     "statement holds by it. The last column has the same with a learning rate searched for each row, where we made the "
     "search. The sections of the papers have all their statements, and say how far to trust our numbers.";
 
-/// Adds the table of what the papers are known for, if there is anything to show.
-void add_main_statements(Finding& page, const Rows& rows) {
-  if (rows.empty()) return;
-  Table table({"paper", "what it is known for", "difference, paper", "ours (95 % interval), given learning rates",
-               "ours, searched learning rates"});
-  for (const std::vector<Cell>& row : rows) table.row(row);
-  page.notes.emplace_back(about_main_statements);
-  page.tables.push_back({"", table});
-}
-
-Finding page_on(NeededRuns& needed, const std::vector<PlannedItem>& items, Shown shown, const fs::path& from) {
+/// The page on the papers of the items. Links to figures are relative to the directory `from`.
+Finding page_on(NeededRuns& needed, const std::vector<PlannedItem>& items, const fs::path& from) {
   Finding page{.title = page_title, .subtitle = "tier " + needed.tier(), .notes = {own_words(needed, "summary")}};
-  Rows main;
+  Table main({"paper", "what it is known for", "difference, paper", "ours (95 % interval), given learning rates",
+              "ours, searched learning rates"});
   Table verdicts({"paper", "hold", "do not hold", "cannot tell", "not measured"});
   std::vector<Finding> sections;
-  std::set<char> letters;  // of the papers with a section
   const std::vector<Paper> papers = papers_of(needed, items);
   for (const Paper& paper : papers) {
-    const Statements all = statements_of(needed, paper);
     const bool has_runs = std::any_of(paper.sheets.begin(), paper.sheets.end(),
                                       [&](const Sheet* sheet) { return needed.finished(*sheet).size() > 1; });
     if (!has_runs) continue;
+    const Statements all = statements_of(needed, paper);
     if (!all.empty())
       verdicts.row({paper.name(), count(all, Verdict::holds), count(all, Verdict::fails), count(all, Verdict::open),
                     count(all, Verdict::not_measured)});
-    for (std::vector<Cell>& row : main_statements(paper, all)) main.push_back(std::move(row));
-    Finding section = section_on(needed, paper, all);
-    if (paper.letter != of_all_papers && letters.insert(paper.letter).second)
-      section.sections =
-          outputs_of(needed, items, shown, from, [&](const Item& item) { return item.id.front() == paper.letter; });
-    if (!section.tables.empty() || !section.sections.empty()) sections.push_back(std::move(section));
+    add_main_statements(main, paper, all);
+    sections.push_back(section_on(needed, paper, all));
   }
-  add_main_statements(page, main);
+  if (!main.is_empty()) {
+    page.notes.emplace_back(about_main_statements);
+    page.tables.push_back({"", main});
+  }
   page.sections = {
       {.title = "How to read this page", .notes = {text_beside_sheets("reading")}, .tables = {{"", verdicts}}}};
   std::move(sections.begin(), sections.end(), std::back_inserter(page.sections));
-  std::vector<Finding> others =
-      outputs_of(needed, items, shown, from, [&](const Item& item) { return !letters.contains(item.id.front()); });
-  if (!others.empty())
-    page.sections.push_back(
-        {.title = shown == Shown::all ? "Other outputs" : "Methods of several papers", .sections = std::move(others)});
+  Finding outputs{.title = "Outputs of commands"};
+  for (const PlannedItem& item : items) {
+    Finding section{.title = item.id, .subtitle = item.title};
+    if (!item.shows.empty()) section.notes.push_back("Expected: " + item.shows);
+    add_outputs(section, needed, item, from);
+    if (!section.outputs.empty()) outputs.sections.push_back(std::move(section));
+  }
+  if (!outputs.sections.empty()) page.sections.push_back(std::move(outputs));
   page.sections.push_back(making_section(needed, papers));
   return page;
 }
@@ -354,7 +317,7 @@ Finding report_on(NeededRuns& needed, const std::vector<PlannedItem>& items,
     done += problems[k].empty();
     states.row({items[k].id, items[k].title, problems[k].empty() ? "done" : listed(problems[k], "; ")});
   }
-  Finding report = page_on(needed, items, Shown::all, needed.places().out);
+  Finding report = page_on(needed, items, needed.places().out);
   report.title = "Tables and figures of the papers";
   report.notes.insert(report.notes.begin(), fmt::format("{} of {} items are done at the tier '{}'. A statement that "
                                                         "must hold fails an item; others are only printed.",
@@ -366,8 +329,11 @@ Finding report_on(NeededRuns& needed, const std::vector<PlannedItem>& items,
 
 void write_results(NeededRuns& needed, const std::vector<PlannedItem>& items, const fs::path& file) {
   require_replaceable(file);
-  const std::string page =
-      contents_of(page_on(needed, items, Shown::kept, fs::absolute(file).parent_path()), Format::markdown);
+  std::vector<PlannedItem> kept = items;  // of their commands those whose outputs may be kept
+  for (std::size_t k = 0; k < items.size(); ++k)
+    std::erase_if(kept[k].steps,
+                  [&](const Step& step) { return !step.command.is_kept || !output_of(needed, items[k], step); });
+  const std::string page = contents_of(page_on(needed, kept, fs::absolute(file).parent_path()), Format::markdown);
   require(!needed.read_runs().empty(), "--results: there is no finished run for a table of the tier '{}' in {} or {}",
           needed.tier(), (needed.places().out / "runs").string(), needed.places().kept.string());
   write_file_atomically(file, page);
