@@ -3,13 +3,11 @@
 #include "attention/engine/attend.h"
 
 #include <algorithm>
-#include <cctype>
 #include <cmath>
 #include <map>
 #include <numeric>
 #include <optional>
 #include <regex>
-#include <sstream>
 
 #include <boost/test/unit_test.hpp>
 
@@ -113,18 +111,6 @@ Attend slide(const std::string& method) {
   return Attend(method).with("query", {0.5, 1}, {1, 1, 2}).with("key", {1, 0, 0, 1, 1, 1, 0.5, -0.5}, {1, 4, 2});
 }
 
-/// "dman", "dman(log_floor=true)", ...: every method, and every method with one option changed.
-std::vector<std::string> methods_and_options() {
-  std::vector<std::string> all;
-  for (const MethodEntry& entry : registered_methods()) {
-    all.emplace_back(entry.card.name);
-    test::Alternatives alternatives;
-    entry.configure(alternatives);
-    for (const std::string& change : alternatives.found) all.push_back(fmt::format("{}({})", entry.card.name, change));
-  }
-  return all;
-}
-
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(attend)
@@ -222,7 +208,10 @@ BOOST_AUTO_TEST_CASE(the_context_of_some_heads_is_that_of_all) {
 // the input, the output is another one.
 BOOST_AUTO_TEST_CASE(methods_read_the_inputs_that_their_cards_declare) {
   int declared = 0;
-  for (const std::string& method : methods_and_options())
+  std::vector<std::string> methods;
+  for (const MethodEntry& entry : registered_methods())
+    for (const std::string& method : test::specifications_of(entry)) methods.push_back(method);
+  for (const std::string& method : methods)
     for (Place place : {Place::encoder, Place::decoder, Place::cross}) {
       auto output = [&](const std::string& changed) -> std::optional<Values> {
         const std::int64_t m = 4, n = place == Place::cross ? 6 : m;

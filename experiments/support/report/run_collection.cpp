@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <regex>
 #include <set>
 
 #include <fmt/core.h>
@@ -188,17 +189,9 @@ std::string origin_of(const std::vector<fs::path>& runs, const std::string& comm
          summary_of({start_entry(command)});
 }
 
-std::string without_origin(std::string text) {
-  constexpr std::pair<const char*, const char*> parts[] = {
-      {"\n<desc>Runs made ", "</desc>"}, {"\n<desc>Printed ", "</desc>"}, {"\nRuns made ", "\n"}, {"\nPrinted ", "\n"}};
-  for (const auto& [begin, end] : parts) {
-    const std::size_t from = text.find(begin);
-    if (from == std::string::npos) continue;
-    const std::size_t to = text.find(end, from + 1);
-    const bool is_line = end[0] == '\n';
-    text.erase(from, to == std::string::npos ? to : to - from + (is_line ? 0 : std::string_view(end).size()));
-  }
-  return text;
+std::string without_origin(const std::string& text) {
+  static const std::regex origin("\\n<desc>(Runs made|Printed) [^<]*</desc>|\\n(Runs made|Printed) [^\\n]*");
+  return std::regex_replace(text, origin, "");
 }
 
 RowOptions options_of(const std::vector<ComparedRow>& rows) {

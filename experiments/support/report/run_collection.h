@@ -52,7 +52,7 @@ std::string origin_of(const std::vector<std::filesystem::path>& runs, const std:
 
 /// Removes the lines of origin_of() from a program's output or from the description in an SVG file: they name machines
 /// and directories.
-std::string without_origin(std::string text);
+std::string without_origin(const std::string& text);
 
 /// The options of rows, without those that say how and where runs are made.
 struct RowOptions {

@@ -144,7 +144,7 @@ std::vector<fs::path> figure_files(const Step& step, const fs::path& directory) 
 
 /// The text of an output or figure without the names of machines and directories.
 std::string without_names(std::string text, const NeededRuns::Places& places) {
-  text = without_origin(std::move(text));
+  text = without_origin(text);
   const std::pair<std::string, const char*> named[] = {{places.out.string() + "/", "{out}/"},
                                                        {places.data.string() + "/", "{data}/"}};
   for (const auto& [directory, name] : named)
