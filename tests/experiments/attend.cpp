@@ -510,7 +510,7 @@ BOOST_AUTO_TEST_CASE(a_run_is_what_its_description_promises) {
     const bool is_fused = contains(description, "\nengines: fused");
     for (auto [place, name] : {std::pair(Place::encoder, "encoder"), std::pair(Place::decoder, "decoder"),
                                std::pair(Place::cross, "cross")}) {
-      const auto runs = [&](AttentionEngine engine) {
+      const auto runs = [&, place = place](AttentionEngine engine) {
         AttentionCase options{.method = method, .heads = 2, .place = place, .engine = engine};
         options.shape = {3, 4, place == Place::cross ? 7 : 4, 6};
         Safetensors file;
