@@ -33,6 +33,8 @@ constexpr Analysis analyses[] = {
      row_of_attention},
     {"widths", "shows the centers and widths of windows, for each layer and head", widths},
     {"mass", "shows how much of the attention is near the query, for all layers", mass},
+    {"starts", "shows where and how wide attentions look before and after training, and how much of it is saturated",
+     starts},
     {"steps", "shows gate, focus, window and center of each decoding step, and the means over several sentences",
      decoding_steps},
     {"align", "shows the attention over the source of one sentence with the gold links, and alignment error rates",

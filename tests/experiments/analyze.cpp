@@ -380,6 +380,31 @@ BOOST_AUTO_TEST_CASE(widths_are_those_of_the_layers_that_have_them) {
   BOOST_TEST(contains(ended("analyze", {"widths", runs().classifier, "--names", " my run "}).out, "\nmy run  "));
 }
 
+BOOST_AUTO_TEST_CASE(starts_shows_the_quantities_before_and_after_training) {
+  const Json found = json_of({"starts", runs().classifier, runs().recurrent, "--sentences", "5"});
+  std::map<std::string, Json> rows;  // by run, layer and quantity
+  for (const Json& row : found.at("tables").at(0).at("rows"))
+    rows[fmt::format("{} {} {}", row.at("run").get<std::string>(), row.at("layer").get<int>(),
+                     row.at("quantity").get<std::string>())] = row;
+  const auto of = [&](const std::string& end) {
+    for (const auto& [name, row] : rows)
+      if (name.ends_with(end)) return row;
+    throw Error("no row " + end);
+  };
+  const Json center = of("1 centre, as a share of the last position"), width = of("1 width, tokens");
+  // The centres start in the middle, and two updates do not move them to the ends.
+  BOOST_TEST(std::abs(center.at("initial 50 %").get<double>() - 0.5) < 0.1);
+  BOOST_TEST(center.at("initial at the edge, %") == 0);
+  BOOST_TEST(center.at("initial 10 %") != center.at("trained 10 %"));
+  BOOST_TEST(width.at("initial 10 %").get<double>() < width.at("initial 90 %").get<double>());
+  const Json gate = of("1 gate");
+  BOOST_TEST(std::abs(gate.at("initial 50 %").get<double>() - 0.12) < 0.02);
+  const Json entropy = of("2 entropy of the weights / log n");
+  BOOST_TEST(entropy.at("initial 50 %").get<double>() > 0.5);
+  BOOST_TEST(entropy.at("initial 90 %").get<double>() <= 1.0);
+  BOOST_TEST(ended("analyze", {"starts"}).status == 2);
+}
+
 BOOST_AUTO_TEST_CASE(steps_have_gates_windows_and_means) {
   const Json tables = json_of({"steps", runs().recurrent, "--sentences", "4"}).at("tables");
   for (const char* name : {"gate", "focus", "window size"}) BOOST_TEST(tables[0].at("rows")[0].contains(name), name);

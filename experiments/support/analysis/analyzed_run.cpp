@@ -86,6 +86,12 @@ void AnalyzedRun::warn_of_changed_data(const Json& now) const {
     fmt::print(stderr, "warning: {}: the data have changed since the training: {}\n", run_.string(), changes);
 }
 
+std::uint64_t AnalyzedRun::seed() const {
+  const std::optional<RunResult> result = load_result(run_);
+  require(result.has_value(), "{}: the run is not finished; its seed is not known", run_.string());
+  return result->seed;
+}
+
 SentenceView AnalyzedRun::sentence(std::size_t k) {
   require(k < size(), "--sentence {}: there are {} sentences, counted from 0", k, size());
   return view(set().pairs, k, texts(k));

@@ -53,6 +53,8 @@ class AnalyzedRun {
   /// that are not UTF-8.
   virtual SentenceView text(const std::string& text, const std::optional<std::string>& target) = 0;
   virtual const Module& model() const = 0;
+  /// Gives the model the initial values of the run's seed again. With --init, training began from other ones.
+  virtual void restart() = 0;
   /// The sub-layers of a layer of the encoder or the decoder, in order.
   virtual std::vector<SpecifiedSubLayer> sub_layers(Place stack) const = 0;
 
@@ -75,6 +77,8 @@ class AnalyzedRun {
   static void check_text(const std::string& flag, const std::string& text, const Tokenizer& tokenizer);
   /// Prints a warning, once for each run, if the data that were read are not those of the run's data.json.
   void warn_of_changed_data(const Json& now) const;
+  /// The seed of a finished run.
+  std::uint64_t seed() const;
 
   std::filesystem::path run_;
   PairTokenizers tokenizers_;

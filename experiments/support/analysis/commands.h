@@ -16,6 +16,7 @@ Finding masks(Cli& cli);                  ///< of self-attention, mask attention
 // Distributions over sentences (distributions.cpp)
 Finding widths(Cli& cli);  ///< centers and widths of each layer and head. Yang et al. 2018, figures 2 and 3
 Finding mass(Cli& cli);    ///< the attention within distances, of all layers. Fan et al. 2021, table 5
+Finding starts(Cli& cli);  ///< where and how wide methods look, with initial and with trained parameters
 
 // Scores of finished runs (score_findings.cpp)
 Finding scores_by_length(Cli& cli);

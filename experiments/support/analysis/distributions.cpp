@@ -1,5 +1,7 @@
-// Distributions over sentences: windows, and the attention near a query.
+// Distributions over sentences: windows, the attention near a query, and where attentions look before and after
+// training.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 
@@ -30,6 +32,22 @@ Columns centers_and_widths(const AttentionView& view, std::int64_t head) {
   return found;
 }
 
+/// Turns series whose x are values into histograms with the same 20 bins: the outline of each bin's share in percent.
+void make_histograms(std::vector<Series>& all) {
+  constexpr int bins = 20;
+  double largest = 0;
+  for (const Series& one : all)
+    for (double x : one.x) largest = std::max(largest, x);
+  for (Series& one : all) {
+    const Values values = std::exchange(one.x, {});
+    std::array<double, bins> shares{};
+    for (double x : values)
+      shares[std::size_t(std::min(x / largest * bins, bins - 1.0))] += 100 / double(values.size());
+    for (int bin = 0; bin < bins; ++bin)
+      for (int end : {bin, bin + 1}) one.x.push_back(end * largest / bins), one.y.push_back(shares[std::size_t(bin)]);
+  }
+}
+
 }  // namespace
 
 Finding widths(Cli& cli) {
@@ -37,7 +55,7 @@ Finding widths(Cli& cli) {
   cli.parse();
   const Runs runs = flags.runs();
   const Samples samples = samples_of(flags, 1, every_head, "a center or a width", centers_and_widths);
-  std::map<std::string, LineChart> points, shares;  // by layer: a point for each query, and how often widths occur
+  std::map<std::string, LineChart> points, shares;  // by layer: a point for each query, and a histogram of widths
   LineChart by_head{.title = "Mean width of each head", .x = {"head"}, .y = {"D, tokens"}};
   for (const HeadSample& sample : samples.heads) {
     const std::string layer = sample.place();
@@ -62,17 +80,10 @@ Finding widths(Cli& cli) {
                   .runs = runs};
   for (auto& [layer, plot] : points) {
     plot.title = layer + ": centers and widths", plot.x = {"center P"}, plot.y = {"width D"}, plot.points = true;
-    LineChart& curves = shares[layer];
-    curves.title = layer + ": widths", curves.x = {"width D, tokens"}, curves.y = {"queries with less, %"};
-    for (Series& series : curves.series) {
-      std::vector<double> percentiles;
-      for (int percent = 0; percent <= 100; percent += 2) {
-        series.y.push_back(percent);
-        percentiles.push_back(percentile(series.x, percent / 100.0));
-      }
-      series.x = percentiles;
-    }
-    finding.figures.insert(finding.figures.end(), {plot, curves});
+    LineChart& histogram = shares[layer];
+    histogram.title = layer + ": widths", histogram.x = {"width D, tokens"}, histogram.y = {"queries, %"};
+    make_histograms(histogram.series);
+    finding.figures.insert(finding.figures.end(), {plot, histogram});
   }
   if (!by_head.series.empty()) finding.figures.emplace_back(by_head);
   return finding;
@@ -124,6 +135,126 @@ Finding mass(Cli& cli) {
                                 samples.sentences)},
           .tables = {{"", table_of(samples, 2)}},
           .figures = {chart},
+          .runs = runs};
+}
+
+// ---- Before and after training: whether a method can still learn
+
+namespace {
+
+/// The number of keys that query i sees in a sentence of its own.
+std::size_t visible_keys(const AttentionView& view, std::size_t i) {
+  return view.place == Place::decoder ? i % view.queries.size() + 1 : view.keys.size();
+}
+
+/// Centres as a share of the last position that the query sees. Queries that see one key are left out.
+Values center_shares(const AttentionView& view, const ViewedQuantity& centers) {
+  Values shares;
+  for (std::size_t k = 0; k < centers.values.size(); ++k)
+    if (const std::size_t n = visible_keys(view, k); n > 1) shares.push_back(centers.values[k] / double(n - 1));
+  return shares;
+}
+
+/// The entropy of each distribution over the keys, as a share of the largest one, log n. Rows of one key are left out.
+Values entropy_shares(const AttentionView& view, const ViewedQuantity& pairs) {
+  Values shares;
+  const std::size_t J = view.keys.size();
+  for (std::size_t row = 0; row * J < pairs.values.size(); ++row) {
+    const Values p(pairs.values.begin() + std::ptrdiff_t(row * J), pairs.values.begin() + std::ptrdiff_t(row * J + J));
+    double sum = 0, entropy = 0;
+    for (double each : p) sum += each;
+    for (double each : p)
+      if (each > 0) entropy -= each / sum * std::log(each / sum);
+    const std::size_t n = visible_keys(view, row);
+    if (n > 1 && sum > 0) shares.push_back(entropy / std::log(double(n)));
+  }
+  return shares;
+}
+
+/// The entries of pairs that a query sees; a number for each query as it is.
+Values visible_values(const AttentionView& view, const ViewedQuantity& quantity) {
+  if (!quantity.of_pairs) return quantity.values;
+  Values values;
+  const std::size_t J = view.keys.size();
+  for (std::size_t k = 0; k < quantity.values.size(); ++k)
+    if (k % J < visible_keys(view, k / J)) values.push_back(quantity.values[k]);
+  return values;
+}
+
+/// How a quantity is summed up. A number below `low` or above `high` is at the edge: its derivative with respect to the
+/// parameters is nearly 0 there, or its window has a single key.
+struct Measure {
+  const char *quantity, *heading;
+  Values (*values)(const AttentionView&, const ViewedQuantity&);
+  double low, high;
+};
+constexpr Measure measures[] = {
+    {"hidden", "mean |tanh| of the hidden layer", visible_values, -HUGE_VAL, 0.95},
+    {"center", "centre, as a share of the last position", center_shares, 0.05, 0.95},
+    {"width", "width, tokens", visible_values, 0.9, HUGE_VAL},
+    {"span", "span, tokens", visible_values, 0.9, HUGE_VAL},
+    {"gate", "gate", visible_values, 0.05, 0.95},
+    {"mask", "mask", visible_values, 0.05, 0.95},
+    {"forget_gate", "forget gate", visible_values, 0.05, HUGE_VAL},
+    {"left_pointer", "entropy of the left pointer / log n", entropy_shares, 0.05, HUGE_VAL},
+    {"right_pointer", "entropy of the right pointer / log n", entropy_shares, 0.05, HUGE_VAL},
+    {"weights", "entropy of the weights / log n", entropy_shares, 0.05, HUGE_VAL},
+};
+
+/// The measures of all heads of an attention.
+Columns measured(const AttentionView& view, std::int64_t) {
+  Columns found;
+  for (const Measure& measure : measures)
+    if (const ViewedQuantity* quantity = view.find(measure.quantity))
+      found.emplace_back(measure.heading, measure.values(view, *quantity));
+  return found;
+}
+
+}  // namespace
+
+Finding starts(Cli& cli) {
+  RunFlags flags(cli, RunFlags::several | RunFlags::set | RunFlags::sentences);
+  flags.most_sentences = 50;
+  cli.parse();
+  const Runs runs = flags.runs();
+  const std::vector<std::string> names = flags.names();
+  std::vector<std::string> headings{"run", "place", "layer", "attention", "quantity"};
+  for (const char* when : {"initial", "trained"})
+    for (const char* what : {"10 %", "50 %", "90 %", "at the edge, %"})
+      headings.push_back(fmt::format("{} {}", when, what));
+  Table table(headings);
+  std::size_t sentences = 0;
+  for (std::size_t r = 0; r < runs.size(); ++r) {
+    const auto run = flags.open(runs[r]);
+    sentences = flags.sentences_of(*run);
+    const std::vector<HeadSample> trained = samples_of(*run, names[r], sentences, 0, 0, measured);
+    run->restart();
+    const std::vector<HeadSample> initial = samples_of(*run, names[r], sentences, 0, 0, measured);
+    for (std::size_t a = 0; a < trained.size(); ++a)
+      for (std::size_t q = 0; q < trained[a].values.size(); ++q) {
+        const auto& [heading, after] = trained[a].values[q];
+        const AttentionView& at = trained[a].attention;
+        const auto& measure = *std::find_if(std::begin(measures), std::end(measures),
+                                            [&, &name = heading](const Measure& one) { return name == one.heading; });
+        std::vector<Cell> row{names[r], name_of(at.place), at.layer, at.method, heading};
+        for (const Values* values : {&initial[a].values[q].second, &after}) {
+          const auto at_edge = std::count_if(values->begin(), values->end(),
+                                             [&](double x) { return x < measure.low || x > measure.high; });
+          for (double share : {0.1, 0.5, 0.9})
+            row.push_back(values->empty() ? Cell() : Cell::number(percentile(*values, share), 3));
+          row.push_back(values->empty() ? Cell() : Cell::number(100 * double(at_edge) / double(values->size()), 1));
+        }
+        table.row(row);
+      }
+  }
+  return {.title = "Where attentions look before and after training",
+          .notes = {fmt::format(
+              "Percentiles over all heads and queries of {} sentences, with the initial values of each run's seed and "
+              "with its trained ones. At the edge are hidden units, centres, gates and masks whose sigmoid or tanh is "
+              "saturated (beyond 0.95, or below 0.05 too), widths below 0.9 tokens, and distributions whose entropy is "
+              "below 5 % of that of equal weights: a method whose numbers are there hardly learns any more.",
+              sentences)},
+          .tables = {{"", table}},
           .runs = runs};
 }
 

@@ -22,6 +22,7 @@ class EncoderRun : public AnalyzedRun {
     return view(pairs, 0, {.source = text});
   }
   const Module& model() const override { return *encoder_.model; }
+  void restart() override { encoder_.model->initialise(seed()); }
   std::vector<SpecifiedSubLayer> sub_layers(Place stack) const override {
     if (stack != Place::encoder) return {};
     return {{SubLayer::Kind::attention, encoder_.attention, "--attention"}, {}};

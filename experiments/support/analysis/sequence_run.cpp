@@ -35,6 +35,7 @@ class SequenceRun : public AnalyzedRun {
   }
 
   const Module& model() const override { return *model_; }
+  void restart() override { model_->initialise(seed()); }
 
   std::vector<SpecifiedSubLayer> sub_layers(Place stack) const override {
     return options_.model.sub_layers(stack, model_->has_source());
