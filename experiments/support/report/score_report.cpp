@@ -49,8 +49,7 @@ Table table_of(const std::vector<ScoreRow>& rows) {
     if (!row.difference && &row != &rows.front()) table.rule();
     const auto& test = row.against_first;
     table.row({row.metric, row.system, value, row.difference ? Cell::number(*row.difference, row.decimals) : Cell(),
-               test ? interval_cell(test->interval, row.decimals) : Cell(),
-               test ? Cell::number(test->p, 3) : Cell()});
+               test ? interval_cell(test->interval, row.decimals) : Cell(), test ? Cell::number(test->p, 3) : Cell()});
   }
   return table;
 }
