@@ -11,6 +11,7 @@
 #include "experiments/support/metrics/chrf.h"
 #include "experiments/support/metrics/lead.h"
 #include "experiments/support/metrics/perplexity.h"
+#include "experiments/support/metrics/porter_stemmer.h"
 #include "experiments/support/metrics/ribes.h"
 #include "experiments/support/metrics/rouge.h"
 #include "experiments/support/metrics/text_metrics.h"
@@ -205,8 +206,7 @@ BOOST_AUTO_TEST_CASE(other_programs_agree) {
     for (const auto& [text, tokens] : lines) BOOST_TEST(words_by(how, text) == tokens);
   }
   for (const auto& [word, stem] : file.at("stems").get<std::vector<std::pair<std::string, std::string>>>()) {
-    const std::string own = rouge_words(word, {.stem = true});
-    BOOST_TEST(own == (word.size() > 3 ? stem : word), word << ": " << own << ", expected " << stem);
+    BOOST_TEST(porter_stem(word) == stem, word << ": " << porter_stem(word) << ", expected " << stem);
   }
 }
 

@@ -1,11 +1,9 @@
 #include "experiments/support/metrics/rouge.h"
 
 #include <algorithm>
-#include <memory>
-
-#include <libstemmer.h>
 
 #include "experiments/support/metrics/ngrams.h"
+#include "experiments/support/metrics/porter_stemmer.h"
 #include "experiments/support/text/words.h"
 #include "tensor/error.h"
 
@@ -82,15 +80,6 @@ Rouge rouge_of_one(std::string_view hypothesis, std::string_view reference, cons
   result.two = shared();
   result.summary_l = rouge_l_summary(split_columns(hypothesis, '.'), split_columns(reference, '.'), options);
   return result;
-}
-
-/// The word without its ending, by the algorithm of Porter 1980.
-std::string porter_stem(std::string_view word) {
-  thread_local const std::unique_ptr<sb_stemmer, void (*)(sb_stemmer*)> porter(sb_stemmer_new("porter", nullptr),
-                                                                               sb_stemmer_delete);
-  const auto* stem =
-      sb_stemmer_stem(porter.get(), reinterpret_cast<const sb_symbol*>(word.data()), static_cast<int>(word.size()));
-  return {reinterpret_cast<const char*>(stem), static_cast<std::size_t>(sb_stemmer_length(porter.get()))};
 }
 
 }  // namespace
