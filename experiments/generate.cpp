@@ -66,7 +66,8 @@ struct GenerateOptions {
     require(is_generated(data), "--data: '{}': expected generated, or generated:name=value,...", data);
     std::string all = data;
     for (const auto& [name, value] : {std::pair("train", train), {"dev", dev}, {"test", test}, {"seed", seed}})
-      if (value) all += fmt::format("{}{}={}", all.find(':') == all.npos ? ":" : ",", name, *value);
+      if (value)
+        all += fmt::format("{}{}={}", all.find(':') == all.npos ? ":" : all.ends_with(':') ? "" : ",", name, *value);
     return all;
   }
 };

@@ -101,7 +101,9 @@ void report(const Cli& cli, const Options& options) {
   require(!options.runs.empty(), "RUNS, the directories of finished runs, are missing");
   require(options.baseline.empty() || options.sheet.empty(),
           "--baseline: not with --sheet; a sheet's rows are tested against its first row");
-  const std::vector<RunResult> runs = load_runs({options.runs.begin(), options.runs.end()});
+  const auto [runs, damaged] = load_runs({options.runs.begin(), options.runs.end()});
+  require(!runs.empty() || damaged.empty(), "{}", listed(damaged, "; "));
+  for (const std::string& what : damaged) fmt::print(stderr, "{}; the run is left out\n", what);
   ComparisonReport all{.title = "Runs", .groups = finished_groups(runs), .baseline = options.baseline};
   if (all.groups.size() == 1) all.title = all.groups.front().title;
   require_baseline(all.groups, options.baseline);
@@ -116,6 +118,10 @@ void report(const Cli& cli, const Options& options) {
     for (const ComparedRow& row : group.rows)
       for (const RunResult& run : row.runs) add_origin(finding, run);
   options.output.write(cli, options.sheet.empty() ? finding : sheet_finding(options.sheet, runs));
+  // A script that only looks at the exit status must not take a table without them for the whole.
+  require(damaged.empty(), "{}; to have it, delete its result.json and --resume it; the others are complete",
+          damaged.size() == 1 ? "1 run is damaged, named above"
+                              : fmt::format("{} runs are damaged, named above", damaged.size()));
 }
 
 }  // namespace

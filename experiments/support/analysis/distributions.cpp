@@ -218,11 +218,8 @@ Finding starts(Cli& cli) {
   cli.parse();
   const Runs runs = flags.runs();
   const std::vector<std::string> names = flags.names();
-  std::vector<std::string> headings{"run", "place", "layer", "attention", "quantity"};
-  for (const char* when : {"initial", "trained"})
-    for (const char* what : {"10 %", "50 %", "90 %", "at the edge, %"})
-      headings.push_back(fmt::format("{} {}", when, what));
-  Table table(headings);
+  Table table(
+      {"run", "place", "layer", "attention", "quantity", "parameters", "10 %", "50 %", "90 %", "at the edge, %"});
   std::size_t sentences = 0;
   for (std::size_t r = 0; r < runs.size(); ++r) {
     const auto run = flags.open(runs[r]);
@@ -236,15 +233,15 @@ Finding starts(Cli& cli) {
         const AttentionView& at = trained[a].attention;
         const auto& measure = *std::find_if(std::begin(measures), std::end(measures),
                                             [&, &name = heading](const Measure& one) { return name == one.heading; });
-        std::vector<Cell> row{names[r], name_of(at.place), at.layer, at.method, heading};
-        for (const Values* values : {&initial[a].values[q].second, &after}) {
+        for (const auto& [when, values] : {std::pair("initial", &initial[a].values[q].second), {"trained", &after}}) {
           const auto at_edge = std::count_if(values->begin(), values->end(),
                                              [&](double x) { return x < measure.low || x > measure.high; });
+          std::vector<Cell> row{names[r], name_of(at.place), at.layer, at.method, heading, when};
           for (double share : {0.1, 0.5, 0.9})
             row.push_back(values->empty() ? Cell() : Cell::number(percentile(*values, share), 3));
           row.push_back(values->empty() ? Cell() : Cell::number(100 * double(at_edge) / double(values->size()), 1));
+          table.row(row);
         }
-        table.row(row);
       }
   }
   return {.title = "Where attentions look before and after training",

@@ -60,6 +60,9 @@ std::vector<std::string> RunFlags::names() const {
   for (std::string_view name : split_columns(*names_, ';')) names.push_back(printable(trimmed(name)));
   require(names.size() == all.size(), "--names: {} for {}; names are separated by semicolons",
           counted(names.size(), "name"), counted(all.size(), "run"));
+  for (const std::string& name : names)
+    require(!name.empty() && std::ranges::count(names, name) == 1, "--names: '{}' is {}", name,
+            name.empty() ? "empty" : "given twice");
   return names;
 }
 

@@ -95,7 +95,7 @@ Finding ngram_gaps(Cli& cli) {
   cli.option("--longest", longest, "the longest n-grams").range(1, 9);
   cli.parse();
   const Runs runs = flags.runs();
-  require(runs.size() >= 2, "ngrams: needs at least two runs; the first is the one that the others are compared with");
+  require(runs.size() >= 2, "at least two runs are needed; the first is the one that the others are compared with");
   const std::vector<RunResult> results = runs_of_one_task(runs);
   const std::string program = program_of(results.front());
   require(program == "translate" || program == "summarize",

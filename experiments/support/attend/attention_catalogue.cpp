@@ -74,6 +74,12 @@ std::string completed(const std::string& method) {
   return find_combination(method) ? method + "(dot*2)" : method;
 }
 
+/// "a term of whole rows has no form for the fused engine", of the error of attend().
+std::string reason_of(const std::string& error) {
+  const std::size_t begin = error.starts_with("attention: ") ? 11 : 0;
+  return error.substr(begin, error.find(';') - begin);
+}
+
 // ---- Sections of a description
 
 template <class Entry>
@@ -105,7 +111,7 @@ constexpr InputDescription inputs_of_some[] = {
     {"right_pointer", "[B or 1, H or 1, m or 1] or [..., n]", "the same"},
     {"grid", "[n, 2] or [B or 1, n, 2]", "row and column of each token"},
     {"step_input", "[B, m, d_e]", "the decoder's input at each step; with it, parameters have other shapes"},
-    {"previous_focus", "[B] or [B, H]", "the focus before the first query; needed behind position 0"}};
+    {"previous_focus", "[B] or [B, H]", "the focus before the first query; needed if query_offset is above 0"}};
 
 std::string inputs_text(const std::string& method) {
   Table table({"input", "shape", ""});
@@ -118,7 +124,8 @@ std::string inputs_text(const std::string& method) {
 
 /// The parameters and results of a call. Of many the middle ones are left out: a specification may combine a thousand
 /// mechanisms with parameters of their own.
-std::string tensors_text(const std::string& method, const AttentionShape& shape, const CaseTensors& tensors) {
+std::string tensors_text(const std::string& method, const AttentionShape& shape, bool is_cross,
+                         const CaseTensors& tensors) {
   constexpr std::ptrdiff_t most = 40, last = 10;
   std::vector<std::vector<Cell>> parameters, results;
   for (const auto& [name, tensor] : tensors) {
@@ -134,9 +141,10 @@ std::string tensors_text(const std::string& method, const AttentionShape& shape,
       table.row((*rows)[std::size_t(k)]);
     }
   return fmt::format(
-      "Parameters and results of {} with {} sentences, {} queries, {} other keys, width {} and {} (--shape, --heads); "
+      "Parameters and results of {} with {} sentences, {} queries, {}, width {} and {} (--shape, --heads); "
       "the weights need --weights:\n{}",
-      shortened(method, 60), trial_sentences, trial_queries, trial_keys, shape.model_dim,
+      shortened(method, 60), trial_sentences, trial_queries,
+      is_cross ? fmt::format("{} other keys", trial_keys) : "which are the keys too", shape.model_dim,
       counted(static_cast<std::size_t>(shape.heads), "head"), table.text());
 }
 
@@ -182,10 +190,11 @@ std::string describe_attention(const std::string& specification, const Attention
   text += fmt::format("where: {}\n", use.places.empty() ? "nowhere" : listed(use.places));
   for (const auto& [failure, places] : use.failures)
     text += fmt::format("  not {}: {}\n", listed(places), without_middle(failure, 200));
-  if (use.places.empty()) return text;
+  if (use.places.empty()) return text + (shape.heads == 1 ? "With more heads it may be defined: --heads 8\n" : "");
   text += use.no_fused_form.empty() ? "engines: fused (on the CPU), blockwise, composed\n"
-                                    : fmt::format("engines: blockwise, composed; {}\n", use.no_fused_form);
-  return text + "\n" + inputs_text(method) + "\n" + tensors_text(method, shape, use.tensors);
+                                    : fmt::format("engines: blockwise, composed ({})\n", reason_of(use.no_fused_form));
+  return text + "\n" + inputs_text(method) + "\n" +
+         tensors_text(method, shape, use.places.back() == name_of(Place::cross), use.tensors);
 }
 
 }  // namespace fovea

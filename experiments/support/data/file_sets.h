@@ -24,8 +24,8 @@ std::optional<PartName> part_named(const std::string& name);
 /// Files by the name of their set: the file's name without .gz, .txt and the language, if there is one.
 using FileSets = std::map<std::string, std::filesystem::path>;
 
-/// The files `SET.LANGUAGE` of the directory; with an empty language all files. Throws Error where two files are the
-/// same set.
+/// The files `SET.LANGUAGE` of the directory, or if there is none OpenNMT's `LANGUAGE-SET`; with an empty language all
+/// files. Throws Error where two files are the same set.
 FileSets sets_of(const std::filesystem::path& directory, const std::string& language);
 
 /// The file, called set_name(file), and beside a file that is called a training file those of the same format.

@@ -1,5 +1,5 @@
 /// Labelled texts in memory, and what all their readers share: the files of the parts, splitting a single file,
-/// limiting the number of examples, further test sets, checking.
+/// limiting the number of examples, checking.
 #pragma once
 #include <array>
 #include <cstdint>

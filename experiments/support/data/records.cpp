@@ -1,7 +1,10 @@
 #include "experiments/support/data/records.h"
 
 #include <algorithm>
+#include <cctype>
+#include <iterator>
 #include <optional>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -142,8 +145,17 @@ Record parse_record(const RecordReader& at, const std::string& line) {
   at.require_here(line.find_first_not_of(" \t") != line.find('['),
                   "a JSON array, expected an object on each line; jq -c '.[]' FILE writes an array's objects so");
   Record record;
+  std::vector<std::set<std::string>> keys;  // of the objects that are open
+  const auto is_new_key = [&](int, Record::parse_event_t event, Record& parsed) {
+    if (event == Record::parse_event_t::object_start) keys.emplace_back();
+    if (event == Record::parse_event_t::object_end) keys.pop_back();
+    if (event == Record::parse_event_t::key)
+      at.require_here(keys.back().insert(parsed.get<std::string>()).second, "the key '{}' occurs twice",
+                      parsed.get<std::string>());
+    return true;
+  };
   try {
-    record = Record::parse(line);
+    record = Record::parse(line, is_new_key);
   } catch (const Record::exception& error) {
     const std::string what = error.what();  // "[json.exception.parse_error.101] parse error at line 1, column 3: ..."
     const std::size_t column = what.find("column "), reason = what.find("] ") + 2;
@@ -222,8 +234,10 @@ std::string RecordReader::what() const {
 std::vector<std::string> RecordReader::names_of_roles(const std::vector<std::string>& names) const {
   std::vector<std::string> found;
   for (std::size_t k = 0; k < required(); ++k) {
-    const auto of_role = std::ranges::find_if(names, [&](const std::string& name) { return roles_[k].has(name); });
-    found.push_back(of_role == names.end() ? "" : *of_role);
+    std::vector<std::string> fitting;
+    std::ranges::copy_if(names, std::back_inserter(fitting), [&](const auto& name) { return roles_[k].has(name); });
+    if (fitting.size() > 1) return {};
+    found.push_back(fitting.empty() ? "" : fitting[0]);
   }
   const auto unknown = std::ranges::count(found, "");
   if (unknown == 1 && names.size() == 2 && found.size() == 2)
@@ -284,7 +298,12 @@ std::string RecordReader::field_of(const Record& record, std::size_t k) const {
     fail_here("there is no key '{}'; the keys are {}{}", key, first_few(keys), did_you_mean(key, keys));
   }
   if (value->is_string()) return value->get<std::string>();
-  if (role.takes_numbers && (value->is_number() || value->is_boolean())) return value->dump();
+  if (role.takes_numbers && (value->is_number() || value->is_boolean())) {
+    const std::string text = value->dump();
+    require_here(std::ranges::count_if(text, [](unsigned char sign) { return std::isdigit(sign); }) <= 15,
+                 "'{}' is a number of more than 15 digits; write it as a string in quotes", key);
+    return text;
+  }
   fail_here("'{}' is {}, expected a string", key,
             value->is_null() ? "null" : fmt::format("a JSON {}", value->type_name()));
 }

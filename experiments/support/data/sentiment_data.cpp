@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 #include <span>
+#include <string_view>
 #include <unordered_set>
 
 #include <fmt/format.h>
@@ -176,7 +177,15 @@ void read_table(LabelledTexts& data, Part part, const fs::path& file, const Reco
                         most_labels, pair.target.substr(0, 40));
     (row[2] == "val" || row[2] == "dev" ? dev : pairs).push_back(std::move(pair));
   }
-  require(!pairs.empty(), "{}: the file has a header ({}), but no line below it", reader.name(), reader.description());
+  require(!pairs.empty() || !dev.empty(), "{}: the file has a header ({}), but no line below it", reader.name(),
+          reader.description());
+  require(!pairs.empty(), "{}: all rows have the subset val or dev; there is none to train on", reader.name());
+  std::set<std::string_view> texts;
+  for (const TextPair& pair : pairs) texts.insert(pair.source);
+  require(part != Part::train || !fields.names.empty() || reader.has_header() || labels.size() <= texts.size(),
+          "{}: column 2 has {} different labels, column 1 only {} different texts; if the label comes first: --columns "
+          "2,1",
+          reader.name(), labels.size(), texts.size());
   const bool may_be_header = part == Part::train && !reader.has_header() && fields.header == Header::automatic &&
                              format != RecordFormat::jsonl && pairs.size() >= few_rows &&
                              2 * labels.size() < pairs.size();
@@ -185,7 +194,10 @@ void read_table(LabelledTexts& data, Part part, const fs::path& file, const Reco
       "{}: the first line looks like a header ({}, {}): the label is on no other line; give --header yes if the line "
       "names the columns, --header no if it is an example",
       reader.name(), pairs[0].source, pairs[0].target);
-  if (part == Part::train) data.labels = in_order(labels);
+  if (part != Part::train) return;
+  data.labels = in_order(labels);
+  data.source +=
+      fmt::format(" ({} as text and label{})", reader.description(), reader.has_header() ? ", under a header" : "");
 }
 
 // ---- Any of them
@@ -213,7 +225,7 @@ bool has_trees(const fs::path& file) {
   LineReader reader(file);
   std::string line;
   while (is_blank(line)) require(reader.next(line), "{}: the file is empty", reader.name());
-  return line.starts_with('(');
+  return line.starts_with('(') && line.find('\t') == line.npos;
 }
 
 LabelledTexts load_files(const SentimentOptions& options) {

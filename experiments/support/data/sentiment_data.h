@@ -31,9 +31,9 @@ void add_options(Cli& cli, SentimentOptions& options);
 /// Reads the data set; its layout is found out from the path and the first line:
 ///
 ///   {train,val,dev,test}/{pos,neg}/*.txt   IMDB's reviews, in the directory or in aclImdb/
-///   (3 (2 The) (4 film))                   SST (Socher et al. 2013): a tree with a label 0-4 on every node a line, in
-///   the
-///                                          directory or in trees/; five classes, or two without the neutral texts
+///   (3 (2 The) (4 film))                   SST (Socher et al. 2013), in the directory or in trees/: a tree a line,
+///   with
+///                                          a label 0-4 on every node; five classes, or two without the neutral texts
 ///   anything else                          tables, or JSON lines, of texts and labels
 ///
 /// Labels of tables are any strings, of JSON also numbers, true and false; classes are those of the training file, in

@@ -112,7 +112,9 @@ PairedBootstrap paired_bootstrap(const SummedMetric& baseline, const SummedMetri
                          .interval = central_interval(sampled, options.confidence),
                          .standard_error = sample_standard_deviation(sampled)};
   const double center = mean(sampled);
-  const auto is_as_far = [&](double d) { return !(std::abs(d - center) < std::abs(result.difference)); };  // as is NaN
+  const auto is_as_far = [&](double d) {
+    return !(std::abs(d - center) < std::abs(result.difference));
+  };  // NaN proves nothing
   result.p = double(std::ranges::count_if(sampled, is_as_far) + 1) / (options.resamples + 1);
   const double sign = baseline.higher_is_better ? 1 : -1;
   result.p_koehn =

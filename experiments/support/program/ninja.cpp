@@ -70,8 +70,8 @@ bool run_ninja(const std::filesystem::path& file, int jobs) {
 
 std::string program_command(std::vector<std::string> words, const std::filesystem::path& output, int threads) {
   words.front() = path_of_program(words.front()).string();
-  std::string command =
-      fmt::format("exec env {}=1 OMP_NUM_THREADS={} GOMP_SPINCOUNT=1000", ends_with_parent_variable, threads);
+  std::string command = fmt::format("exec env {}=1 OMP_NUM_THREADS={} GOMP_SPINCOUNT=${{GOMP_SPINCOUNT:-1000}}",
+                                    ends_with_parent_variable, threads);
   for (const std::string& word : words) command += " " + quoted_for_shell(word);
   // ninja waits for the end of its pipe, and then for the process: the program must hold the pipe (3) until it ends
   return command + " 3>&1 >" + quoted_for_shell(output.string()) + " 2>&1";

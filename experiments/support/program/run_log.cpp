@@ -31,8 +31,11 @@ RunLog::RunLog(const std::filesystem::path& path, std::int64_t last) {
       points += tensorboard_points(line);
     });
   file_ = GrowingFile(path, kept);
-  curves_ = GrowingFile(path.parent_path() / tensorboard_file, 0);
-  curves_.append(points);
+  // The points of an earlier process have the same sizes, and the times at which they were made.
+  const std::filesystem::path curves = path.parent_path() / tensorboard_file;
+  const bool are_there = std::filesystem::exists(curves) && std::filesystem::file_size(curves) >= points.size();
+  curves_ = GrowingFile(curves, are_there ? points.size() : 0);
+  if (!are_there) curves_.append(points);
 }
 
 void RunLog::write(const Json& line) {

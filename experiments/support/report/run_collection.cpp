@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <regex>
 #include <set>
 
 #include <fmt/core.h>
@@ -80,44 +79,53 @@ void add(RunGroup& group, const RunResult& run) {
 /// The place of a run among others: by its number in its comparison, then by the time at which it was made.
 auto place_of_run(const fs::path& run) {
   std::error_code none;
-  const fs::path result = run / "result.json";
-  return std::tuple(fs::exists(result) ? load_json(result).value("number", 0) : 0,
-                    fs::last_write_time(run / "config.json", none), run);
+  std::int64_t number = 0;
+  try {
+    if (fs::exists(run / "result.json")) number = load_json(run / "result.json").value("number", std::int64_t{0});
+  } catch (const std::exception&) {  // load_result() says what is damaged
+  }
+  return std::tuple(number, fs::last_write_time(run / "config.json", none), run);
 }
 
-void add_runs(std::vector<RunResult>& runs, std::set<fs::path>& known, const fs::path& directory) {
+void add_runs(LoadedRuns& loaded, std::set<fs::path>& known, const fs::path& directory) {
   if (!known.insert(fs::weakly_canonical(directory)).second) return;
   std::vector<RunResult> own;
-  if (std::optional<RunResult> run = load_result(directory))
-    own.push_back(std::move(*run));
-  else if (has_kept_runs(directory))
-    own = load_kept_runs(directory);
+  try {
+    if (std::optional<RunResult> run = load_result(directory))
+      own.push_back(std::move(*run));
+    else if (has_kept_runs(directory))
+      own = load_kept_runs(directory);
+  } catch (const Error& error) {
+    loaded.damaged.emplace_back(error.what());
+    return;
+  }
   for (RunResult& run : own) {
     const bool is_trial = run.tests.empty() && run.failure.empty();  // of a search; its test is not recorded
-    if (!is_trial) runs.push_back(std::move(run));
+    if (!is_trial) loaded.runs.push_back(std::move(run));
   }
   if (!own.empty()) return;
   std::vector<decltype(place_of_run(directory))> inside;
   for (const auto& entry : fs::directory_iterator(directory))
     if (entry.is_directory()) inside.push_back(place_of_run(entry.path()));
   std::sort(inside.begin(), inside.end());
-  for (const auto& place : inside) add_runs(runs, known, std::get<fs::path>(place));
+  for (const auto& place : inside) add_runs(loaded, known, std::get<fs::path>(place));
 }
 
 }  // namespace
 
-std::vector<RunResult> load_runs(const std::vector<fs::path>& directories) {
-  std::vector<RunResult> runs;
+LoadedRuns load_runs(const std::vector<fs::path>& directories) {
+  LoadedRuns loaded;
   std::set<fs::path> known;
   for (const fs::path& directory : directories) {
     require(fs::is_directory(directory), "{}: {}", directory.string(),
             fs::exists(directory) ? "is a file, expected the directory of runs" : "there is no such directory");
-    const std::size_t before = runs.size();
+    const std::size_t before = loaded.runs.size() + loaded.damaged.size();
     const bool is_known = known.contains(fs::weakly_canonical(directory));
-    add_runs(runs, known, directory);
-    require(is_known || runs.size() > before, "{}: has no finished run (result.json) in it", directory.string());
+    add_runs(loaded, known, directory);
+    require(is_known || loaded.runs.size() + loaded.damaged.size() > before,
+            "{}: has no finished run (result.json) in it", directory.string());
   }
-  return runs;
+  return loaded;
 }
 
 namespace {
@@ -190,8 +198,16 @@ std::string origin_of(const std::vector<fs::path>& runs, const std::string& comm
 }
 
 std::string without_origin(const std::string& text) {
-  static const std::regex origin("\\n<desc>(Runs made|Printed) [^<]*</desc>|\\n(Runs made|Printed) [^\\n]*");
-  return std::regex_replace(text, origin, "");
+  std::string rest = text;
+  for (const auto& [begin, end] : {std::pair("\n<desc>Runs made ", "</desc>"),
+                                   {"\n<desc>Printed ", "</desc>"},
+                                   {"\nRuns made ", "\n"},
+                                   {"\nPrinted ", "\n"}})
+    for (std::size_t at; (at = rest.find(begin)) != std::string::npos;) {
+      const std::size_t behind = std::min(rest.find(end, at + 1), rest.size());
+      rest.erase(at, behind - at + (*end == '<' ? std::string_view(end).size() : 0));
+    }
+  return rest;
 }
 
 RowOptions options_of(const std::vector<ComparedRow>& rows) {

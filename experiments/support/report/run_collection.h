@@ -10,8 +10,12 @@ namespace fovea {
 
 /// Reads the runs in the directories: each is the directory of a run, or contains such directories at any depth, as
 /// that of a comparison does, or has kept runs (kept_runs.h). A run that is named twice is read once; the trials of a
-/// search are left out. Throws Error for a directory without a record of a run, and for a damaged record.
-std::vector<RunResult> load_runs(const std::vector<std::filesystem::path>& directories);
+/// search are left out. Throws Error for a directory without a record of a run.
+struct LoadedRuns {
+  std::vector<RunResult> runs;
+  std::vector<std::string> damaged;  ///< for each damaged record: its file, and what is wrong
+};
+LoadedRuns load_runs(const std::vector<std::filesystem::path>& directories);
 
 /// A short name for tables: the run's row in its comparison; without one, the name of its directory, or of a kept run
 /// the row of a sheet that it was made for.
