@@ -251,7 +251,15 @@ BOOST_AUTO_TEST_CASE(damaged_runs_are_refused_and_failed_ones_named) {
   BOOST_TEST(damaged.status == 2);
   BOOST_TEST(contains(damaged.err, (folder / "truncated/result.json").string() + ": not JSON, or cut short, at line "),
              damaged.err);
-  BOOST_TEST(count(damaged.err, "\n") == 1u, damaged.err);
+  BOOST_TEST(damaged.err.ends_with("report: 1 run is damaged, named above; to have it, delete its result.json and "
+                                   "--resume it; the others are complete\n"),
+             damaged.err);
+  BOOST_TEST(contains(damaged.out, "\nglobal "), damaged.out);
+  for (const char* other : {"[]", "5", R"({"number": "x"})", "{}"}) {
+    std::ofstream(folder / "truncated/result.json") << other;
+    const Ended strange = ended("report", {folder.path.string()});
+    BOOST_TEST((strange.status == 2 && contains(strange.out, "\nglobal ")), strange.err);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(wrong_formats_and_places_are_refused_with_what_would_be_right) {
@@ -322,7 +330,7 @@ BOOST_AUTO_TEST_CASE(trials_without_a_test_are_left_out) {
     if (run.row == "run") run.tests = {{.examples = {{.reference = "a", .hypothesis = "a"}}, .metrics = {"accuracy"}}};
     save_result(run);
   }
-  const std::vector<RunResult> loaded = load_runs({folder.path});
+  const std::vector<RunResult> loaded = load_runs({folder.path}).runs;
   BOOST_TEST_REQUIRE(loaded.size() == 1u);
   BOOST_TEST(loaded[0].row == "run");
 }

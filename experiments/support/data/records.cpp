@@ -236,7 +236,7 @@ std::vector<std::string> RecordReader::names_of_roles(const std::vector<std::str
   for (std::size_t k = 0; k < required(); ++k) {
     std::vector<std::string> fitting;
     std::ranges::copy_if(names, std::back_inserter(fitting), [&](const auto& name) { return roles_[k].has(name); });
-    if (fitting.size() > 1) return {};
+    if (std::ranges::count(fitting, fitting.empty() ? "" : fitting[0]) < std::ssize(fitting)) return {};  // which?
     found.push_back(fitting.empty() ? "" : fitting[0]);
   }
   const auto unknown = std::ranges::count(found, "");

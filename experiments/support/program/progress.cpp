@@ -83,7 +83,7 @@ void Progress::show(double now, bool is_last) {
   if (is_redrawn_) {  // the last column would wrap on some terminals
     const std::size_t columns = std::max<std::size_t>(terminal_width(options_.descriptor), 2) - 1;
     const std::string before = fmt::format("{}: {}/{} {} ", title_, done_, total_, options_.unit);
-    if (text.starts_with(before))  // and so does not end in "in 0:50"
+    if (!is_last && text.starts_with(before))
       text.insert(before.size(),
                   bar(double(done_) / double(total_), std::ptrdiff_t(columns) - std::ptrdiff_t(display_width(text))));
     text = "\r" + shortened(text, columns) + "\x1b[K";
