@@ -132,6 +132,8 @@ BOOST_AUTO_TEST_CASE(faulty_records_are_refused_with_their_line) {
       {"t.tsv", "a\tb\n\nc\n", "3: 1 column, expected 2 as in the first line"},
       {"t.tsv", "a\tb\nc\td\xff\n", "2: byte 4 is 0xff: not valid UTF-8 (another encoding? try iconv -t UTF-8)"},
       {"t.csv", "a,b\nc,\"two\nlines\"x\n", "2: column 2: 'x' behind the closing quote; quotes in a field are doubled"},
+      {"t.csv", "a,b\n\"c\"\x03,d\n", "2: column 1: '␃' behind the closing quote"},
+      {"t.jsonl", "{\"1\": {\"\\t\": 1, \"\\t\": 2}}\n", "1: the key '␉' occurs twice"},
       {"t.csv", "a,b\n\"c,d\ne,f\n", "2: column 1: the opening quote has no closing one"},
       {"t.csv", "a,b\n\"c\nd\",e\nf\n", "4: 1 column, expected 2 as in the first line"},
       {"t.jsonl", "{\"1\": 3}\n", "1: '1' is a JSON number, expected a string"},

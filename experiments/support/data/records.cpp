@@ -130,7 +130,8 @@ void RecordReader::read_quoted(std::vector<std::string>& fields) {
     }
     const std::size_t end = std::min(line_.find(separator, at), line_.size());
     if (is_quoted && end > at)
-      fail_here("column {}: '{}' behind the closing quote; quotes in a field are doubled", fields.size(), line_[at]);
+      fail_here("column {}: '{}' behind the closing quote; quotes in a field are doubled", fields.size(),
+                printable(line_.substr(at, 1)));
     field.append(line_, at, end - at);
     if (end == line_.size()) return;
     at = end + 1;
@@ -151,7 +152,7 @@ Record parse_record(const RecordReader& at, const std::string& line) {
     if (event == Record::parse_event_t::object_end) keys.pop_back();
     if (event == Record::parse_event_t::key)
       at.require_here(keys.back().insert(parsed.get<std::string>()).second, "the key '{}' occurs twice",
-                      parsed.get<std::string>());
+                      printable(parsed.get<std::string>()));
     return true;
   };
   try {
@@ -276,7 +277,7 @@ void RecordReader::find_fields() {
     require_here(is_json || (columns_.back() > 0 && columns_.back() <= width_), "there is no column {}; {}{}",
                  is_whole_number(field) ? field : "'" + field + "'",
                  has_names ? "the columns are " + shown(names) : "there are " + counted(width_, "column"),
-                 has_names ? did_you_mean(field, names) : "");
+                 has_names ? printable(did_you_mean(field, names)) : "");
   }
   for (std::size_t k = required(); k < roles_.size(); ++k) {  // optional ones
     const auto named = std::ranges::find_if(names, [&](const std::string& name) { return roles_[k].has(name); });
@@ -295,7 +296,8 @@ std::string RecordReader::field_of(const Record& record, std::size_t k) const {
   if (value == nullptr && role.is_optional) return "";
   if (value == nullptr) {
     const auto keys = keys_of(record);
-    fail_here("there is no key '{}'; the keys are {}{}", key, first_few(keys), did_you_mean(key, keys));
+    fail_here("there is no key '{}'; the keys are {}{}", key, printable(first_few(keys)),
+              printable(did_you_mean(key, keys)));
   }
   if (value->is_string()) return value->get<std::string>();
   if (role.takes_numbers && (value->is_number() || value->is_boolean())) {
