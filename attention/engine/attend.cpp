@@ -139,8 +139,8 @@ Plan plan_of_heads(Plan plan, HeadRange heads, std::int64_t H) {
   return plan;
 }
 
-/// The output of the heads that no mixer computes, from the rest of the plan. A trace has these heads in its quantities
-/// among all heads, so with one all heads are computed.
+/// The output of the heads that no mixer computes, from the rest of the plan. The quantities of a trace have all heads:
+/// if a trace is wanted, the engine computes all heads, those of the mixers too.
 std::vector<HeadsOfResult> between_mixers(const AttentionContext& in, const Plan& plan,
                                           const std::vector<HeadRange>& between, double dropout,
                                           AttentionTrace* trace) {

@@ -129,8 +129,8 @@ class StripValueTerm : public StripPart {
                         std::span<Tensor> gradients, Workspace& space) const = 0;
 };
 
-/// What makes a term on strips, for either type of numbers: StripForm::of<MyStrips>(arguments...), where MyStrips<T> is
-/// a StripTerm<T>.
+/// Constructs a term's form on strips, for f32 or f64. StripForm::of<MyStrips>(arguments...) is one that constructs
+/// MyStrips<T>(arguments...), where the class template MyStrips<T> derives from StripTerm<T>.
 struct StripForm {
   std::function<std::unique_ptr<StripTerm<float>>()> f32;
   std::function<std::unique_ptr<StripTerm<double>>()> f64;

@@ -35,7 +35,8 @@ LineChart chart_of_rows(const std::string& title, const Columns& rows) {
   return chart;
 }
 
-/// What an attention with one head computes, by name, of queries that are 1, and of the given inputs and parameters.
+/// Runs an attention with one head, and returns its inputs, parameters and results by name. All queries are 1. Keys of
+/// another number than the queries are 0. `given` has further inputs, and parameters.
 std::map<std::string, Values> computed(const std::string& method, Place place, std::int64_t queries, std::int64_t keys,
                                        CaseTensors given = {}) {
   AttentionCase options{.method = method, .place = place, .precision = AttentionCase::Precision::f64, .weights = true};

@@ -20,7 +20,7 @@ namespace {
 
 constexpr int trial_sentences = 2, trial_queries = 5, trial_keys = 7;
 
-/// What an attention computes of random numbers in one place, or why it cannot.
+/// One call of an attention in one place, with random inputs: its tensors, or why it is not defined there.
 struct AttentionTrial {
   CaseTensors tensors;
   std::string failure;

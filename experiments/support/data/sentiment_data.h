@@ -13,7 +13,7 @@ enum class Phrases {
 /// The value of SentimentOptions::columns that lets them be found; others are "1,2", "sentence,label".
 inline constexpr const char* automatic_columns = "auto";
 
-/// What columns of texts and labels are called.
+/// The names under which the columns, or keys, of texts and of labels are found.
 extern const Role text_role, label_role;
 
 struct SentimentOptions : ExampleLimits {
@@ -31,9 +31,8 @@ void add_options(Cli& cli, SentimentOptions& options);
 /// Reads the data set; its layout is found out from the path and the first line:
 ///
 ///   {train,val,dev,test}/{pos,neg}/*.txt   IMDB's reviews, in the directory or in aclImdb/
-///   (3 (2 The) (4 film))                   SST (Socher et al. 2013), in the directory or in trees/: a tree a line,
-///   with
-///                                          a label 0-4 on every node; five classes, or two without the neutral texts
+///   (3 (2 The) (4 film))                   SST (Socher et al. 2013), in the directory or in trees/: a tree a line;
+///                                          every node has a label 0-4: five classes, or two without the neutral texts
 ///   anything else                          tables, or JSON lines, of texts and labels
 ///
 /// Labels of tables are any strings, of JSON also numbers, true and false; classes are those of the training file, in

@@ -37,7 +37,7 @@ Operand operand_of(const Sheet& sheet, const SheetRuns& runs, const std::string&
   fail("sheet '{}': '{}': there is no column '{}'", sheet.name, text, heading);
 }
 
-/// What a claim may say of two numbers, which are equal if they differ by less than `tolerance`.
+/// A comparison in a claim, and its words in a sentence. Numbers that differ by less than `tolerance` count as equal.
 struct Relation {
   const char *sign, *words;
   bool (*holds)(double left, double right, double tolerance);
