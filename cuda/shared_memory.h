@@ -4,7 +4,6 @@
 /// Where kernels run on the host (tests/cuda_on_host), every access is checked against the array's bounds, and memory
 /// that the block has not written is filled with 1 bits (NaN).
 #pragma once
-#include <cstddef>
 #include <cstdint>
 
 #include <cuda_runtime.h>

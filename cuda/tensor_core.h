@@ -15,65 +15,114 @@
 
 #include <cuda_runtime.h>
 
+#ifdef FOVEA_CUDA_ON_HOST
 #include "tensor/dtype.h"
+#endif
 
 namespace fovea::cuda {
 
-/// Packs two bf16 numbers into one register, the first into the lower half.
-__device__ inline std::uint32_t pack(bf16 first, bf16 second) {
-  return first.bits | static_cast<std::uint32_t>(second.bits) << 16;
-}
+/// A number in bf16, as bits.
+struct Bf16 {
+  std::uint16_t bits;
+};
 
-/// One lane's elements of A, of B, and of C or D, in the order of the list at the beginning of this file.
+/// One lane's elements of A and of B, in the order of the list at the beginning of this file.
 struct LeftTile {
   std::uint32_t pairs[4];
 };
 struct RightTile {
   std::uint32_t pairs[2];
 };
-struct SumTile {
-  float sums[4];
-};
 
-/// Computes sum += left · right. All 32 lanes of the warp must call it together.
-__device__ inline void multiply_add(SumTile& sum, const LeftTile& left, const RightTile& right);
+/// Rounds two numbers to bf16, to the nearest, and packs them into one register, the first into the lower half.
+__device__ inline std::uint32_t round_pair(float first, float second);
+
+/// Reads four matrices of 8 × 8 numbers from a tile of 16 × 16 in shared memory, whose rows are `stride` numbers apart
+/// and begin at multiples of 16 bytes: m = 0 is the upper left one, 1 the lower left, 2 the upper right, 3 the lower
+/// right. pairs[m] has the elements (g, 2t) and (g, 2t + 1) of matrix m; with `transposed`, (2t, g) and (2t + 1, g).
+/// All 32 lanes of the warp must call it together, with the same tile.
+template <bool transposed>
+__device__ void load_four_matrices(std::uint32_t (&pairs)[4], const Bf16* tile, int stride);
+
+/// Computes sums += left · right; `sums` are the lane's elements of C and D. All 32 lanes of the warp must call it
+/// together.
+__device__ inline void multiply_add(float (&sums)[4], const LeftTile& left, const RightTile& right);
 
 #ifndef FOVEA_CUDA_ON_HOST
 
-__device__ inline void multiply_add(SumTile& sum, const LeftTile& left, const RightTile& right) {
+__device__ inline std::uint32_t round_pair(float first, float second) {
+  std::uint32_t pair;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(second), "f"(first));
+  return pair;
+}
+
+template <bool transposed>
+__device__ void load_four_matrices(std::uint32_t (&pairs)[4], const Bf16* tile, int stride) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;  // the address of row lane % 8 of matrix lane / 8
+  const auto row = static_cast<std::uint32_t>(
+      __cvta_generic_to_shared(tile + (lane % 8 + lane / 8 % 2 * 8) * stride + lane / 16 * 8));
+  if constexpr (transposed)
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(pairs[0]), "=r"(pairs[1]), "=r"(pairs[2]), "=r"(pairs[3])
+                 : "r"(row)
+                 : "memory");
+  else
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(pairs[0]), "=r"(pairs[1]), "=r"(pairs[2]), "=r"(pairs[3])
+                 : "r"(row)
+                 : "memory");
+}
+
+__device__ inline void multiply_add(float (&sums)[4], const LeftTile& left, const RightTile& right) {
   asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
       "{%0, %1, %2, %3};"
-      : "+f"(sum.sums[0]), "+f"(sum.sums[1]), "+f"(sum.sums[2]), "+f"(sum.sums[3])
+      : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
       : "r"(left.pairs[0]), "r"(left.pairs[1]), "r"(left.pairs[2]), "r"(left.pairs[3]), "r"(right.pairs[0]),
         "r"(right.pairs[1]));
 }
 
 #else
 
-/// Computes sum += left · right on the host: the lanes exchange their elements, then each computes its four elements of
-/// the sum.
-inline void multiply_add(SumTile& sum, const LeftTile& left, const RightTile& right) {
+inline std::uint32_t round_pair(float first, float second) {
+  return bf16(first).bits | static_cast<std::uint32_t>(bf16(second).bits) << 16;
+}
+
+template <bool transposed>
+void load_four_matrices(std::uint32_t (&pairs)[4], const Bf16* tile, int stride) {
+  __syncwarp();
+  const int g = cuda_on_host::lane() / 4, t = cuda_on_host::lane() % 4;
+  for (int m = 0; m < 4; ++m) {
+    const Bf16* matrix = tile + m % 2 * 8 * stride + m / 2 * 8;
+    const Bf16 first = transposed ? matrix[2 * t * stride + g] : matrix[g * stride + 2 * t],
+               second = transposed ? matrix[(2 * t + 1) * stride + g] : matrix[g * stride + 2 * t + 1];
+    pairs[m] = first.bits | static_cast<std::uint32_t>(second.bits) << 16;
+  }
+}
+
+/// Computes sums += left · right on the host: the lanes exchange their elements, then each computes its four elements
+/// of the sum.
+inline void multiply_add(float (&sums)[4], const LeftTile& left, const RightTile& right) {
   auto half = [](std::uint64_t word, int which) {
     bf16 number;
     number.bits = static_cast<std::uint16_t>(word >> (16 * which));
     return static_cast<float>(number);
   };
   auto both = [](std::uint32_t low, std::uint32_t high) { return low | static_cast<std::uint64_t>(high) << 32; };
-  float a[16][16], b[16][8];
+  const int g = cuda_on_host::lane() / 4, t = cuda_on_host::lane() % 4;
+  float a[2][16], b[16][2];               // rows g and g + 8 of A, columns 2t and 2t + 1 of B
   for (int part = 0; part < 2; ++part) {  // columns 0 to 7 of A, then 8 to 15
     auto site = cuda_on_host::Site::current();
     const std::uint64_t* all = cuda_on_host::exchange(~0u, both(left.pairs[2 * part], left.pairs[2 * part + 1]), site);
-    for (int lane = 0; lane < 32; ++lane)
-      for (int k = 0; k < 4; ++k) a[lane / 4 + 8 * (k / 2)][8 * part + 2 * (lane % 4) + k % 2] = half(all[lane], k);
+    for (int k = 0; k < 8; ++k)
+      for (int row = 0; row < 2; ++row) a[row][8 * part + k] = half(all[4 * g + k / 2], k % 2 + 2 * row);
   }
   const std::uint64_t* all =
       cuda_on_host::exchange(~0u, both(right.pairs[0], right.pairs[1]), cuda_on_host::Site::current());
-  for (int lane = 0; lane < 32; ++lane)
-    for (int k = 0; k < 4; ++k) b[2 * (lane % 4) + k % 2 + 8 * (k / 2)][lane / 4] = half(all[lane], k);
-  for (int k = 0; k < 4; ++k) {
-    int mine = cuda_on_host::lane(), row = mine / 4 + 8 * (k / 2), column = 2 * (mine % 4) + k % 2;
-    for (int j = 0; j < 16; ++j) sum.sums[k] += a[row][j] * b[j][column];
-  }
+  for (int k = 0; k < 16; ++k)
+    for (int column = 0; column < 2; ++column)
+      b[k][column] = half(all[4 * (2 * t + column) + k % 8 / 2], k % 2 + k / 8 * 2);
+  for (int e = 0; e < 4; ++e)
+    for (int k = 0; k < 16; ++k) sums[e] += a[e / 2][k] * b[k][e % 2];
 }
 
 #endif

@@ -121,24 +121,6 @@ std::vector<HeadRange> heads_between(const std::vector<HeadMixer>& mixers, std::
   return between;
 }
 
-/// The plan of these heads alone. No other part than a mask or the sink acts on some of them and on a mixer's head too.
-Plan plan_of_heads(Plan plan, HeadRange heads, std::int64_t H) {
-  for (HeadMask& part : plan.masks) {
-    const HeadRange of_part = resolved(part.heads, H), own = common_heads(of_part, heads);
-    const std::int64_t first = own.first - of_part.first;
-    if (own.count > 0 && part.mask.rank() >= 3 && part.mask.size(-3) > 1)
-      part.mask = part.mask.slice(-3, first, first + own.count);
-  }
-  if (plan.sink.defined()) plan.sink = slice(plan.sink, 0, heads.first, heads.first + heads.count);
-  if (plan.focus) {
-    const HeadRange own = common_heads(resolved(plan.focus->heads, H), heads);
-    plan.focus->heads = {own.first - heads.first, own.count};
-    if (own.count == 0) plan.focus.reset();
-  }
-  keep_heads(plan, heads, H);
-  return plan;
-}
-
 /// The output of the heads that no mixer computes, from the rest of the plan. The quantities of a trace have all heads:
 /// if a trace is wanted, the engine computes all heads, those of the mixers too.
 std::vector<HeadsOfResult> between_mixers(const AttentionContext& in, const Plan& plan,

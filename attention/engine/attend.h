@@ -86,10 +86,16 @@ Variable attend(const AttentionContext& in, Plan plan, double dropout, Attention
 struct AttentionDropout {
   double probability = 0;
   RandomPosition at = {};  ///< position of this call in the random stream
+  /// If the call has only some heads of an attention: its rows are first_row ≤ r < first_row + rows of the `all_rows` =
+  /// H I rows that the attention has for each sentence. 0: the call has all.
+  std::int64_t all_rows = 0, first_row = 0, rows = 0;
 
   /// The mask of weights [..., J], J = `keys`. Random numbers are drawn in groups, and each row starts a new group: an
   /// engine need only draw the groups with keys that the query sees.
-  DropoutMask mask(std::int64_t keys) const { return DropoutMask(probability, at, keys > 1 ? keys : 1); }
+  DropoutMask mask(std::int64_t keys) const {
+    const DropoutMask whole(probability, at, keys > 1 ? keys : 1);
+    return all_rows > 0 ? whole.of_rows(all_rows, first_row, rows) : whole;
+  }
 };
 
 }  // namespace fovea

@@ -4,6 +4,7 @@
 #include <numeric>
 #include <set>
 
+#include "autograd/operations.h"
 #include "tensor/map.h"
 
 namespace fovea {
@@ -27,6 +28,70 @@ PairDimensions dimensions_of(Per per) {
       break;
   }
   return {};
+}
+
+void for_variables(Plan& plan, std::int64_t H, const std::function<void(Variable&, PairDimensions, HeadRange)>& f) {
+  const PairDimensions of_queries = dimensions_of(Per::query_vector), of_keys = dimensions_of(Per::key_vector);
+  auto of_score = [&](Score& score, HeadRange heads) {
+    f(score.queries, of_queries, heads);
+    f(score.keys, of_keys, heads);
+    // the weight of a hidden layer is [n] for all heads, or [h, n] with one row per head
+    const bool by_head = score.form == Score::Form::hidden && score.weight.defined() && score.weight.rank() == 2;
+    f(score.weight, PairDimensions{.head = by_head ? 2 : 0}, heads);
+  };
+  auto of_capture = [&](Capture& capture, HeadRange heads) { f(capture.value, dimensions_of(capture.per), heads); };
+  auto of_captures = [&](auto& parts) {
+    for (auto& part : parts)
+      for (Capture& capture : part.captures) of_capture(capture, resolved(part.heads, H));
+  };
+  for (Score& score : plan.scores) of_score(score, resolved(score.heads, H));
+  for (auto* terms : {&plan.score_changes, &plan.biases, &plan.windows}) of_captures(*terms);
+  of_captures(plan.values);
+  of_captures(plan.normalizers);
+  for (HeadMixing& part : plan.mixings) {  // heads that read each other are always in one block
+    f(part.before, PairDimensions{}, resolved(part.heads, H));
+    f(part.after, PairDimensions{}, resolved(part.heads, H));
+  }
+  for (SecondMap& part : plan.second_maps) {
+    of_score(part.score, resolved(part.heads, H));
+    of_capture(part.factor, resolved(part.heads, H));
+  }
+  for (ExtraKeys& part : plan.extra_keys) {
+    f(part.keys, PairDimensions{.head = 3}, resolved(part.heads, H));
+    f(part.values, PairDimensions{.head = 3}, resolved(part.heads, H));
+  }
+  if (plan.focus) {  // a block of a plan with a focus has all heads
+    f(plan.focus->gate, dimensions_of(Per::query), resolved(plan.focus->heads, H));
+    f(plan.focus->previous, PairDimensions{}, resolved(plan.focus->heads, H));
+  }
+  f(plan.sink, PairDimensions{.head = 1}, HeadRange{0, H});
+}
+
+Plan plan_of_heads(Plan plan, HeadRange heads, std::int64_t H) {
+  // the slice of a dimension that counts the heads of a part
+  auto cut = [&](auto& x, int dimension, HeadRange part, const auto& slice_of) {
+    const HeadRange own = common_heads(part, heads);
+    if (!x.defined() || own.count == 0 || own.count == part.count) return;
+    if (dimension == 0 || x.rank() < dimension || x.size(-dimension) == 1) return;
+    x = slice_of(x, -dimension, own.first - part.first, own.first - part.first + own.count);
+  };
+  auto cut_tensor = [&](Tensor& x, int dimension, HeadRange part) {
+    cut(x, dimension, part, [](auto& t, int d, auto begin, auto end) { return t.slice(d, begin, end); });
+  };
+  for_variables(plan, H, [&](Variable& x, PairDimensions dimensions, HeadRange part) {
+    cut(x, dimensions.head, part, [](auto& v, int d, auto begin, auto end) { return slice(v, d, begin, end); });
+  });
+  for (auto* ranges : {&plan.ranges, &plan.always})
+    for (HeadKeys& part : *ranges)
+      for (Tensor* bound : {&part.keys.first, &part.keys.end}) cut_tensor(*bound, 2, resolved(part.heads, H));
+  for (HeadMask& part : plan.masks) cut_tensor(part.mask, 3, resolved(part.heads, H));
+  if (plan.focus) {
+    const HeadRange own = common_heads(resolved(plan.focus->heads, H), heads);
+    plan.focus->heads = {own.first - heads.first, own.count};
+    if (own.count == 0) plan.focus.reset();
+  }
+  keep_heads(plan, heads, H);
+  return plan;
 }
 
 void keep_heads(Plan& plan, HeadRange heads, std::int64_t H) {

@@ -2,6 +2,7 @@
 /// the first to the last that one of its queries sees. With a dilation of n, a block has queries and keys that are
 /// equal modulo n.
 #pragma once
+#include <functional>
 #include <vector>
 
 #include "attention/engine/seen_keys.h"
@@ -36,9 +37,17 @@ struct PairBlock {
 std::vector<PairBlock> pair_blocks(const AttentionContext& in, const Plan& plan, std::int64_t queries,
                                    bool every_key = false);
 
+/// Calls f(variable, dimensions, heads) for each variable that a plan on H heads reads; `heads` are those that the
+/// variable's part of the plan acts on. f may replace the variables.
+void for_variables(Plan& plan, std::int64_t H, const std::function<void(Variable&, PairDimensions, HeadRange)>& f);
+
 /// Removes the parts of a plan on H heads that act on none of `heads`, and numbers the heads of the others relative to
 /// heads.first. Tensors, the focus and the sink stay as they are.
 void keep_heads(Plan& plan, HeadRange heads, std::int64_t H);
+
+/// The plan of these heads alone: of all parts on H heads, what acts on them. No mixing of heads or focus acts on some
+/// of them and on other heads too. Quantities stay as they are.
+Plan plan_of_heads(Plan plan, HeadRange heads, std::int64_t H);
 
 /// A view of x with the indices `rows` of one dimension, which is counted from the end: 1 is the last. Returns x itself
 /// if `dimension` is 0, or if x is undefined or has size 1 there.

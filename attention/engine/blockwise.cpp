@@ -27,48 +27,14 @@ struct BlockwiseCall {
   std::vector<PairBlock> blocks;
 };
 
-/// Calls f(variable, dimensions, heads) for the queries, keys and values of a call and for each variable that its plan
-/// reads; `heads` are those that the variable's part of the plan acts on. f may replace the variables.
+/// for_variables() of a call's queries, keys and values and of its plan.
 template <class F>
 void for_inputs(AttentionContext& in, Plan& plan, const F& f) {
   const std::int64_t H = in.query.size(1);
-  const PairDimensions of_queries = dimensions_of(Per::query_vector), of_keys = dimensions_of(Per::key_vector);
-  f(in.query, of_queries, HeadRange{0, H});
-  f(in.key, of_keys, HeadRange{0, H});
-  f(in.value, of_keys, HeadRange{0, H});
-  auto of_score = [&](Score& score, HeadRange heads) {
-    f(score.queries, of_queries, heads);
-    f(score.keys, of_keys, heads);
-    // the weight of a hidden layer is [n] for all heads, or [h, n] with one row per head
-    const bool by_head = score.form == Score::Form::hidden && score.weight.defined() && score.weight.rank() == 2;
-    f(score.weight, PairDimensions{.head = by_head ? 2 : 0}, heads);
-  };
-  auto of_capture = [&](Capture& capture, HeadRange heads) { f(capture.value, dimensions_of(capture.per), heads); };
-  auto of_captures = [&](auto& parts) {
-    for (auto& part : parts)
-      for (Capture& capture : part.captures) of_capture(capture, resolved(part.heads, H));
-  };
-  for (Score& score : plan.scores) of_score(score, resolved(score.heads, H));
-  for (auto* terms : {&plan.score_changes, &plan.biases, &plan.windows}) of_captures(*terms);
-  of_captures(plan.values);
-  of_captures(plan.normalizers);
-  for (HeadMixing& part : plan.mixings) {  // heads that read each other are always in one block
-    f(part.before, PairDimensions{}, resolved(part.heads, H));
-    f(part.after, PairDimensions{}, resolved(part.heads, H));
-  }
-  for (SecondMap& part : plan.second_maps) {
-    of_score(part.score, resolved(part.heads, H));
-    of_capture(part.factor, resolved(part.heads, H));
-  }
-  for (ExtraKeys& part : plan.extra_keys) {
-    f(part.keys, PairDimensions{.head = 3}, resolved(part.heads, H));
-    f(part.values, PairDimensions{.head = 3}, resolved(part.heads, H));
-  }
-  if (plan.focus) {  // a block of a plan with a focus has all heads
-    f(plan.focus->gate, dimensions_of(Per::query), resolved(plan.focus->heads, H));
-    f(plan.focus->previous, PairDimensions{}, resolved(plan.focus->heads, H));
-  }
-  f(plan.sink, PairDimensions{.head = 1}, HeadRange{0, H});
+  f(in.query, dimensions_of(Per::query_vector), HeadRange{0, H});
+  f(in.key, dimensions_of(Per::key_vector), HeadRange{0, H});
+  f(in.value, dimensions_of(Per::key_vector), HeadRange{0, H});
+  for_variables(plan, H, f);
 }
 
 /// A block as a call of its own. Its variables are leaves of a new tape; `inputs` has them in the order of

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "attention/engine/cpu/fused_pass.h"
+#include "attention/engine/tiles.h"
 #include "autograd/node.h"
 #include "autograd/operations.h"
 
@@ -114,10 +115,7 @@ FusedOutput attend_on_strips(const AttentionContext& in, const std::shared_ptr<c
 
 FusedOutput attend_fused(const AttentionContext& in, const std::shared_ptr<const Plan>& plan,
                          const AttentionDropout& dropout, AttentionTrace* trace) {
-  require(in.query.device() == Device::cpu,
-          "attention: the fused engine computes on the CPU only, the queries are on {}; use the engine fastest, "
-          "blockwise or composed",
-          name(in.query.device()));
+  if (in.query.device() == Device::cuda) return attend_on_tiles(in, plan, dropout, trace);
   return visit_real("attention", in.query.dtype(), [&](auto type) {
     return attend_on_strips<typename decltype(type)::type>(in, plan, dropout, trace);
   });

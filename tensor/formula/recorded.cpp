@@ -64,4 +64,20 @@ Expression Recorder::expression(std::span<const int> results) const {
   return out;
 }
 
+std::vector<int> record_again(const Expression& expression, std::span<const Recorded> x) {
+  std::vector<int> number;
+  for (const Expression::Step& step : expression.steps) {
+    std::array<int, 3> operands = step.operands;
+    for (int n = 0; n < operands_of(step.operation); ++n) {
+      int& operand = operands[static_cast<std::size_t>(n)];
+      operand = number[static_cast<std::size_t>(operand)];
+    }
+    const auto first = static_cast<std::size_t>(step.operands[0]);
+    number.push_back(step.operation == Operation::input      ? x[first].step()
+                     : step.operation == Operation::constant ? Recorder::current().constant(expression.constants[first])
+                                                             : Recorder::current().step(step.operation, operands));
+  }
+  return number;
+}
+
 }  // namespace fovea

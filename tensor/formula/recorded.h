@@ -128,4 +128,8 @@ Expression record_expression(int inputs, const F& f) {
   return recorder.expression(results);
 }
 
+/// Records the steps of `expression` again, as a part of the formula that is being recorded, with the inputs x. Returns
+/// the number of each step in that formula.
+std::vector<int> record_again(const Expression& expression, std::span<const Recorded> x);
+
 }  // namespace fovea

@@ -29,18 +29,10 @@ std::vector<bool> depends_on(const Expression& value, std::span<const int> input
 class ReversePass {
  public:
   ReversePass(const Expression& value, std::span<const Recorded> x, std::span<const int> of)
-      : value_(value), needed_(depends_on(value, of)), cotangents_(value.steps.size()) {
-    for (const Expression::Step& step : value.steps) {
-      std::array<int, 3> operands = step.operands;
-      for (int n = 0; n < operands_of(step.operation); ++n)
-        operands[static_cast<std::size_t>(n)] =
-            recorded_[static_cast<std::size_t>(operands[static_cast<std::size_t>(n)])];
-      recorded_.push_back(step.operation == Operation::input ? x[static_cast<std::size_t>(operands[0])].step()
-                          : step.operation == Operation::constant
-                              ? Recorder::current().constant(value.constants[static_cast<std::size_t>(operands[0])])
-                              : Recorder::current().step(step.operation, operands));
-    }
-  }
+      : value_(value),
+        needed_(depends_on(value, of)),
+        recorded_(record_again(value, x)),
+        cotangents_(value.steps.size()) {}
 
   std::vector<Recorded> run(Recorded gradient, std::span<const int> of) {
     cotangents_[static_cast<std::size_t>(value_.results[0])] = {gradient, false};

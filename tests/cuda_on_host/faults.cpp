@@ -309,14 +309,24 @@ __global__ void half_a_warp() {
   else
     __syncwarp();
 }
-__global__ void products(const bf16* a, const bf16* b, float* c) {  // [16, 16] [16, 8]
+__global__ void products(const bf16* a, const bf16* b, float* c) {  // [16, 16] [16, 16]
+  constexpr int stride = 24;
+  __shared__ SharedArray<Bf16, 16 * stride> left, right;
+  for (int k = static_cast<int>(threadIdx.x); k < 256; k += 32) {
+    left[k / 16 * stride + k % 16] = {a[k].bits};
+    right[k / 16 * stride + k % 16] = {b[k].bits};
+  }
+  __syncthreads();
+  LeftTile rows;
+  std::uint32_t columns[4];
+  load_four_matrices<false>(rows.pairs, &left[0], stride);
+  load_four_matrices<true>(columns, &right[0], stride);
   const int g = static_cast<int>(threadIdx.x) / 4, t = static_cast<int>(threadIdx.x) % 4;
-  auto left = [&](int row, int column) { return pack(a[16 * row + column], a[16 * row + column + 1]); };
-  auto right = [&](int row, int column) { return pack(b[8 * row + column], b[8 * (row + 1) + column]); };
-  SumTile sum = {{1, 2, 3, 4}};
-  multiply_add(sum, {{left(g, 2 * t), left(g + 8, 2 * t), left(g, 2 * t + 8), left(g + 8, 2 * t + 8)}},
-               {{right(2 * t, g), right(2 * t + 8, g)}});
-  for (int k = 0; k < 4; ++k) c[8 * (g + 8 * (k / 2)) + 2 * t + k % 2] = sum.sums[k];
+  for (int half = 0; half < 2; ++half) {
+    float sums[4] = {1, 2, 3, 4};
+    multiply_add(sums, rows, {{columns[2 * half], columns[2 * half + 1]}});
+    for (int k = 0; k < 4; ++k) c[16 * (g + 8 * (k / 2)) + 8 * half + 2 * t + k % 2] = sums[k];
+  }
 }
 __global__ void through_asynchronous_copies(const float* in, float* out, bool waits) {
   __shared__ SharedArray<float, 4 * threads> tile;
@@ -352,19 +362,19 @@ BOOST_AUTO_TEST_CASE(lanes_that_do_not_come_to_a_warp_operation_are_caught) {
 }
 
 BOOST_AUTO_TEST_CASE(tensor_cores_multiply_matrices) {
-  std::vector<float> a(16 * 16), b(16 * 8);
+  std::vector<float> a(16 * 16), b(16 * 16);
   for (std::size_t k = 0; k < a.size(); ++k) a[k] = static_cast<float>(k % 13) - 5;
   for (std::size_t k = 0; k < b.size(); ++k) b[k] = static_cast<float>(k % 7) - 2;
   Tensor left = Tensor::from(a, {16, 16}).to(DType::bf16).to(Device::cuda),
-         right = Tensor::from(b, {16, 8}).to(DType::bf16).to(Device::cuda),
-         out = Tensor::zeros({16, 8}, DType::f32, Device::cuda);
+         right = Tensor::from(b, {16, 16}).to(DType::bf16).to(Device::cuda),
+         out = Tensor::zeros({16, 16}, DType::f32, Device::cuda);
   launch("products", 0, products, {1, 32}, left.data<bf16>(), right.data<bf16>(), out.mutable_data<float>());
   std::vector<float> c = out.to_vector<float>();
   for (int i = 0; i < 16; ++i)
-    for (int j = 0; j < 8; ++j) {
+    for (int j = 0; j < 16; ++j) {
       float expected = static_cast<float>(1 + j % 2 + 2 * (i / 8));
-      for (int k = 0; k < 16; ++k) expected += a[16 * i + k] * b[8 * k + j];
-      BOOST_TEST(c[8 * i + j] == expected);
+      for (int k = 0; k < 16; ++k) expected += a[16 * i + k] * b[16 * k + j];
+      BOOST_TEST(c[16 * i + j] == expected);
     }
 }
 

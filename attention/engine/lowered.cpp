@@ -1,0 +1,203 @@
+#include "attention/engine/lowered.h"
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+
+#include "tensor/formula/recorded.h"
+#include "tensor/formula/reverse.h"
+
+namespace fovea {
+
+// ---- Formulas
+
+Expression LoweredFormula::value() const {
+  return record_expression(3 + static_cast<int>(captures.size()), [&](std::span<const Recorded> x) {
+    Recorded number = x[0];
+    std::size_t next = 3;
+    for (const PointwiseFormula& part : parts) {
+      std::vector<Recorded> inputs{number, x[1], x[2]};
+      for (int k = 0; k < part.captures(); ++k) inputs.push_back(x[next++]);
+      const Expression one = part.value();
+      number = Recorded::of_step(record_again(one, inputs)[static_cast<std::size_t>(one.results[0])]);
+    }
+    return std::vector{number};
+  });
+}
+
+Expression LoweredFormula::gradients() const {
+  std::vector<int> of{0};
+  for (std::size_t k = 0; k < captures.size(); ++k) of.push_back(3 + static_cast<int>(k));
+  return gradients_of(value(), of);
+}
+
+bool is_linear_in(const Expression& value, int input) {
+  enum class Kind { free, zero, multiple, other };  // of a step: free of the input; 0; a multiple of the input
+  std::vector<Kind> kinds;
+  for (const auto& [operation, operands] : value.steps) {
+    const auto kind = [&, &numbers = operands](std::size_t n) { return kinds[static_cast<std::size_t>(numbers[n])]; };
+    const auto is_free = [](Kind k) { return k == Kind::free || k == Kind::zero; };
+    const auto is_multiple = [](Kind k) { return k == Kind::multiple || k == Kind::zero; };
+    const int n = operands_of(operation);
+    bool all_free = true;
+    for (int k = 0; k < n; ++k) all_free = all_free && is_free(kind(static_cast<std::size_t>(k)));
+    Kind made = Kind::other;
+    if (operation == Operation::input)
+      made = operands[0] == input ? Kind::multiple : Kind::free;
+    else if (operation == Operation::constant)
+      made = value.constants[static_cast<std::size_t>(operands[0])] == 0 ? Kind::zero : Kind::free;
+    else if (all_free)
+      made = Kind::free;
+    else if (operation == Operation::multiply)
+      made = is_free(kind(0)) || is_free(kind(1)) ? Kind::multiple : Kind::other;
+    else if (operation == Operation::divide || operation == Operation::negate)
+      made = n == 1 || is_free(kind(1)) ? kind(0) : Kind::other;
+    else if (operation == Operation::add || operation == Operation::subtract)
+      made = is_multiple(kind(0)) && is_multiple(kind(1)) ? Kind::multiple : Kind::other;
+    else if (operation == Operation::select)
+      made = is_free(kind(0)) && is_multiple(kind(1)) && is_multiple(kind(2)) ? Kind::multiple : Kind::other;
+    kinds.push_back(made);
+  }
+  const Kind result = kinds[static_cast<std::size_t>(value.results[0])];
+  return result == Kind::multiple || result == Kind::zero;
+}
+
+// ---- Captures
+
+Tensor LoweredCapture::gradient_of_value(const Tensor& gradient) const {
+  switch (indexing) {
+    case Indexing::head:
+      return gradient.squeeze(3).transpose(1, 2);  // [B, I, H]
+    case Indexing::query:
+      return gradient.squeeze(3);
+    case Indexing::key:
+      return gradient.squeeze(2);
+    default:
+      return gradient;
+  }
+}
+
+std::vector<LoweredCapture> LoweredCall::captures() const {
+  std::vector<LoweredCapture> all = logit.captures;
+  all.insert(all.end(), window.captures.begin(), window.captures.end());
+  return all;
+}
+
+namespace {
+
+/// x with dimensions of 1 added in front until it has `rank`.
+Tensor with_rank(Tensor x, int rank) {
+  while (x.rank() < rank) x = x.unsqueeze(0);
+  return x;
+}
+
+LoweredCapture lowered(const Capture& capture) {
+  const Tensor& x = capture.value.value();
+  switch (capture.per) {
+    case Per::head:
+      return {capture.value, with_rank(x, 2).unsqueeze(2).unsqueeze(3), Indexing::head};
+    case Per::query:
+      return {capture.value, with_rank(x, 3).unsqueeze(3), Indexing::query};
+    case Per::key:
+      return {capture.value, with_rank(x, 3).unsqueeze(2), Indexing::key};
+    case Per::offset: {
+      const Tensor tables = with_rank(x, 4);
+      return {capture.value, tables, tables.size(2) > 1 ? Indexing::query_offset : Indexing::offset, capture.clip};
+    }
+    default:  // check_plan() lets a formula read nothing else but PerPair
+      return {capture.value, with_rank(x, 4), Indexing::pair};
+  }
+}
+
+// ---- The plan
+
+/// The parts of a plan that have no form as records; null if there is none.
+const char* missing_part(const Plan& plan) {
+  if (plan.focus) return "a focus that is carried from query to query";
+  if (!plan.values.empty()) return "an addition to the output";
+  if (!plan.mixings.empty()) return "mixing of heads";
+  if (!plan.second_maps.empty()) return "a second map of weights";
+  if (!plan.extra_keys.empty()) return "a set of keys without tokens";
+  for (const Normalizer& part : plan.normalizers)
+    if (part.form == Normalizer::Form::custom) return "a normaliser other than the softmax";
+  return nullptr;
+}
+
+/// Adds a score. Returns a score that has no such form, or null.
+const char* add_score(const Score& score, LoweredCall& call) {
+  switch (score.form) {
+    case Score::Form::product:
+      call.queries = score.queries, call.keys = score.keys, call.scale = score.scale;
+      return nullptr;
+    case Score::Form::location:  // a bias on logits of 0
+      call.logit.parts.push_back(pointwise_formula<AddBias, Per::pair>(AddBias{}));
+      call.logit.captures.push_back(
+          {score.queries, score.queries.value(), Indexing::query_column, score.queries.size(3) - 1});
+      return nullptr;
+    case Score::Form::none:
+      return nullptr;
+    default:
+      return "a score with a hidden layer";
+  }
+}
+
+/// Adds the formula of a term. Returns a term that has none, or null.
+const char* add_term(const PairTerm& term, LoweredFormula& to) {
+  const auto* formula = std::get_if<PointwiseFormula>(&term.what);
+  if (!formula) return std::holds_alternative<PointerWindow>(term.what) ? "a window" : "a term of whole rows";
+  to.parts.push_back(*formula);
+  for (const Capture& capture : term.captures) to.captures.push_back(lowered(capture));
+  return nullptr;
+}
+
+const char* add_window(const PairTerm& term, LoweredCall& call) {
+  if (call.renormalizes) return "a window of weights that have been normalised again";
+  if (std::holds_alternative<Renormalization>(term.what)) {
+    call.renormalizes = true;
+    return nullptr;
+  }
+  if (const char* missing = add_term(term, call.window)) return missing;
+  return is_linear_in(call.window.value(), 0) ? nullptr : "a change of weights that is no factor";
+}
+
+}  // namespace
+
+std::vector<HeadRange> groups_of_heads(const Plan& plan, std::int64_t H) {
+  std::set<std::int64_t> ends{0, H};
+  auto add = [&](const auto& parts) {
+    for (const auto& part : parts) {
+      const HeadRange heads = resolved(part.heads, H);
+      ends.insert({heads.first, heads.first + heads.count});
+    }
+  };
+  add(plan.scores), add(plan.score_changes), add(plan.biases), add(plan.windows), add(plan.normalizers);
+  add(plan.ranges), add(plan.dilations), add(plan.always), add(plan.masks);
+  std::vector<HeadRange> groups;
+  for (auto next = std::next(ends.begin()); next != ends.end(); ++next)
+    groups.push_back({*std::prev(next), *next - *std::prev(next)});
+  return groups;
+}
+
+Lowered lower(const AttentionContext& in, const Plan& plan) {
+  if (const char* missing = missing_part(plan)) return missing;
+  LoweredCall call;
+  call.values = in.value;
+  call.query_count = in.query.size(2), call.query_offset = in.query_offset;
+  if (const char* missing = add_score(scores_of_all_heads(plan, in).at(0), call)) return missing;
+  for (const auto* terms : {&plan.score_changes, &plan.biases})
+    for (const PairTerm& term : *terms)
+      if (const char* missing = add_term(term, call.logit)) return missing;
+  for (const PairTerm& term : plan.windows)
+    if (const char* missing = add_window(term, call)) return missing;
+  call.densities = !plan.normalizers.empty();
+  if (!call.densities) call.sink = plan.sink;
+  call.visible = in.visible;
+  for (const HeadKeys& part : plan.ranges) call.ranges.push_back(part.keys);
+  for (const HeadKeys& part : plan.always) call.always.push_back(part.keys);
+  for (const HeadDilation& part : plan.dilations)
+    if (part.step > 1) call.dilations.push_back(part.step);
+  for (const HeadMask& part : plan.masks) call.masks.push_back(part.mask);
+  return call;
+}
+
+}  // namespace fovea

@@ -1,0 +1,120 @@
+#include "attention/engine/tiles.h"
+
+#include <utility>
+
+#include "attention/engine/blocks.h"
+#include "autograd/node.h"
+#include "autograd/operations.h"
+
+namespace fovea {
+
+TileKernels& attention_kernels() {
+  static TileKernels kernels{};
+  return kernels;
+}
+
+namespace {
+
+/// The variables that a call has gradients for: values, queries and keys if their product is the score, captures, sink.
+std::vector<Variable> inputs_of(const LoweredCall& call) {
+  std::vector<Variable> inputs{call.values};
+  if (call.queries.defined()) inputs.push_back(call.queries), inputs.push_back(call.keys);
+  for (const LoweredCapture& capture : call.captures()) inputs.push_back(capture.value);
+  if (call.sink.defined()) inputs.push_back(call.sink);
+  return inputs;
+}
+
+/// The gradients of inputs_of() the call.
+Gradients in_order_of_inputs(const LoweredCall& call, const TileGradients& made) {
+  Gradients all{Variable(made.values)};
+  if (call.queries.defined()) all.emplace_back(made.queries), all.emplace_back(made.keys);
+  const std::vector<LoweredCapture> captures = call.captures();
+  for (std::size_t k = 0; k < captures.size(); ++k) {
+    const Tensor& gradient = made.captures[k];
+    all.push_back(gradient.defined() ? Variable(captures[k].gradient_of_value(gradient)) : Variable());
+  }
+  if (call.sink.defined()) all.push_back(made.sink.defined() ? Variable(made.sink.transpose(1, 2)) : Variable());
+  return all;
+}
+
+/// Everything that the backward pass of a call needs.
+struct KeptCall {
+  TileCall call;
+  AttentionContext in;
+  std::shared_ptr<const Plan> plan;
+  std::vector<Saved> inputs;
+  std::vector<SavedTensor> watched;  ///< read by the backward pass, but not differentiated
+  TileResult result;
+
+  std::vector<Variable> checked_inputs(const Node& node) const {
+    for (const SavedTensor& tensor : watched) tensor.get(node);
+    std::vector<Variable> x;
+    for (const Saved& input : inputs) x.push_back(input.get(node));
+    return x;
+  }
+};
+
+Gradients gradients_on_tiles(const KeptCall& kept, const Gradients& g, const Node& node) {
+  kept.checked_inputs(node);
+  const Tensor of_out = or_zeros(g[0], kept.result.out).value();
+  return in_order_of_inputs(kept.call.lowered, attention_kernels().backward(kept.call, kept.result, of_out));
+}
+
+Gradients gradients_of_equation(const KeptCall& kept, const Gradients& g, const Node& node) {
+  return composed_gradients(kept.in, *kept.plan, kept.call.dropout, kept.checked_inputs(node), g);
+}
+
+/// Computes a call in which all heads have the same terms, and records it as one node.
+Variable attend_group(const AttentionContext& in, const std::shared_ptr<const Plan>& plan, TileCall call) {
+  const std::vector<Variable> inputs = inputs_of(call.lowered);
+  for (const LoweredCapture& capture : call.lowered.captures()) call.wants.push_back(should_record({&capture.value}));
+  const TileResult result = attention_kernels().forward(call);
+  const Tensor out = result.out;
+  if (!should_record(inputs)) return Variable(out);
+  KeptCall kept{
+      std::move(call), in, plan, std::vector<Saved>(inputs.begin(), inputs.end()), bounds_and_masks(in, *plan), result};
+  kept.watched.emplace_back(out, "result");
+  return record("fused_attention", out, inputs, fused_rule(std::move(kept), gradients_on_tiles, gradients_of_equation));
+}
+
+/// The dropout of some heads of a call with the context `in`.
+AttentionDropout dropout_of_heads(AttentionDropout dropout, const AttentionContext& in, HeadRange heads) {
+  const std::int64_t I = in.query.size(2);
+  dropout.all_rows = in.query.size(1) * I, dropout.first_row = heads.first * I, dropout.rows = heads.count * I;
+  return dropout;
+}
+
+}  // namespace
+
+FusedOutput attend_on_tiles(const AttentionContext& in, const std::shared_ptr<const Plan>& plan,
+                            const AttentionDropout& dropout, AttentionTrace* trace) {
+  struct Group {
+    AttentionContext in;
+    std::shared_ptr<const Plan> plan;
+    TileCall call;
+  };
+  std::vector<Group> groups;
+  const std::int64_t H = in.query.size(1);
+  const std::vector<HeadRange> ranges = groups_of_heads(*plan, H);
+  for (HeadRange heads : ranges) {
+    const bool all = ranges.size() == 1;
+    Group group{all ? in : context_of_heads(in, heads),
+                all ? plan : std::make_shared<const Plan>(plan_of_heads(*plan, heads, H)),
+                {}};
+    const Lowered lowered = lower(group.in, *group.plan);
+    if (const auto* missing = std::get_if<const char*>(&lowered)) return {{}, *missing};
+    group.call = {
+        std::get<LoweredCall>(lowered), all ? dropout : dropout_of_heads(dropout, in, heads), matmul_precision(), {}};
+    if (const char* missing = attention_kernels().missing(group.call)) return {{}, missing};
+    groups.push_back(std::move(group));
+  }
+  std::vector<Variable> outputs;
+  for (Group& group : groups) outputs.push_back(attend_group(group.in, group.plan, std::move(group.call)));
+  if (trace) {
+    NoGrad off;
+    fill_trace(in, *plan, with_dimensions_last(composed_weights(in, *plan).tokens), {}, *trace);
+  }
+  return {{outputs.size() == 1 ? outputs[0] : concat(outputs, 1), {}}, nullptr};
+}
+
+}  // namespace fovea

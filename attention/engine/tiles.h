@@ -1,0 +1,49 @@
+/// The fused engine on a GPU: kernels that are compiled for a plan compute attention tile by tile, without a matrix of
+/// all query-key pairs. This file has what such kernels get; cuda/attention/ has the kernels.
+#pragma once
+#include <vector>
+
+#include "attention/engine/attend.h"
+#include "attention/engine/fused.h"
+#include "attention/engine/lowered.h"
+#include "tensor/gemm.h"
+
+namespace fovea {
+
+/// One call of the kernels.
+struct TileCall {
+  LoweredCall lowered;
+  AttentionDropout dropout;
+  Precision products = Precision::f32;  ///< bf16: the factors of products are rounded
+  std::vector<bool> wants;              ///< for each of lowered.captures(), whether its gradient may be needed
+};
+
+/// What the forward pass leaves for the backward pass.
+struct TileResult {
+  Tensor out;               ///< [B, H, I, D]
+  Tensor maximum, inverse;  ///< [B, H, I]: the largest logit, and 1 / Σ_j exp(z_ij − maximum)
+  Tensor weight;            ///< with LoweredCall::renormalizes, the sum of the weights before, [B, H, I]
+  Tensor tiles;             ///< which tiles of pairs are seen; undefined: all
+};
+
+/// Gradients, each in a shape that broadcasts from that of its variable.
+struct TileGradients {
+  Tensor queries, keys, values, sink;
+  std::vector<Tensor> captures;  ///< undefined where the call does not want one
+};
+
+/// The kernels of a device.
+struct TileKernels {
+  /// A part of the call for which there is no kernel, a string literal; null if there is none.
+  const char* (*missing)(const TileCall& call);
+  TileResult (*forward)(const TileCall& call);
+  TileGradients (*backward)(const TileCall& call, const TileResult& result, const Tensor& out_gradient);
+};
+/// The GPU's kernels, all null where CUDA was not built. The CUDA backend fills this in.
+TileKernels& attention_kernels();
+
+/// attend_fused() of a call whose tensors are on the GPU.
+FusedOutput attend_on_tiles(const AttentionContext& in, const std::shared_ptr<const Plan>& plan,
+                            const AttentionDropout& dropout, AttentionTrace* trace);
+
+}  // namespace fovea

@@ -1,0 +1,232 @@
+// Launches the kernels of fused attention: makes their arguments of a call's tensors, and picks the kernels.
+#include <algorithm>
+
+#include "attention/engine/tiles.h"
+#include "cuda/attention/kernels.h"
+#include "cuda/attention/seen.h"
+#include "cuda/traffic.h"
+
+namespace fovea::cuda {
+
+namespace {
+
+// ---- Arguments
+
+/// x, which broadcasts to [B, H, rows, columns].
+template <class T, class Element>
+Operand<T> operand(const Tensor& x, Element* first) {
+  std::int64_t strides[4] = {};
+  for (int d = 0; d < x.rank(); ++d) strides[4 - x.rank() + d] = x.shape()[d] > 1 ? x.strides()[d] : 0;
+  auto is_aligned = [](std::int64_t elements) { return elements * sizeof(T) % 16 == 0; };
+  const bool packed = strides[3] == 1 && is_aligned(strides[0]) && is_aligned(strides[1]) && is_aligned(strides[2]) &&
+                      reinterpret_cast<std::uintptr_t>(first) % 16 == 0;
+  return {first, strides[0], strides[1], strides[2], strides[3], packed};
+}
+template <class T>
+Operand<const T> read(const Tensor& x) {
+  return operand<const T>(x, x.data<T>());
+}
+template <class T>
+Operand<T> write(Tensor& x) {
+  return operand<T>(x, x.mutable_data<T>());
+}
+
+BoundedKeys bounded(const KeyRange& range, std::int64_t J) {
+  auto bound = [](const Tensor& x, std::int64_t otherwise) {
+    Bound made{nullptr, 0, 0, 0, static_cast<std::int32_t>(otherwise)};
+    if (!x.defined()) return made;
+    std::int64_t strides[3] = {};
+    for (int d = 0; d < x.rank(); ++d) strides[3 - x.rank() + d] = x.shape()[d] > 1 ? x.strides()[d] : 0;
+    return Bound{x.data<std::int32_t>(), strides[0], strides[1], strides[2], made.otherwise};
+  };
+  return {bound(range.first, 0), bound(range.end, J)};
+}
+
+SeenPairs seen_pairs(const LoweredCall& call) {
+  const std::int64_t J = call.values.size(2);
+  SeenPairs seen{};
+  seen.visible = bounded(call.visible, J);
+  for (const KeyRange& range : call.ranges) seen.ranges[seen.range_count++] = bounded(range, J);
+  for (const KeyRange& range : call.always) seen.always[seen.always_count++] = bounded(range, J);
+  for (const Tensor& mask : call.masks)
+    seen.masks[seen.mask_count++] =
+        operand<const std::uint8_t>(mask, reinterpret_cast<const std::uint8_t*>(mask.address()));
+  for (std::int64_t step : call.dilations) seen.dilations[seen.dilation_count++] = static_cast<std::int32_t>(step);
+  return seen;
+}
+
+/// What both passes get.
+template <class T>
+AttentionCall<T> arguments(const TileCall& call, TileResult& result) {
+  const LoweredCall& lowered = call.lowered;
+  const Shape& v = lowered.values.shape();
+  AttentionCall<T> made{};
+  made.dropout = call.dropout.mask(v[2]);
+  made.sentences = static_cast<std::int32_t>(v[0]), made.heads = static_cast<std::int32_t>(v[1]);
+  made.queries = static_cast<std::int32_t>(lowered.query_count), made.keys = static_cast<std::int32_t>(v[2]);
+  made.value_width = static_cast<std::int32_t>(v[3]);
+  made.query_offset = static_cast<std::int32_t>(lowered.query_offset);
+  made.scale = static_cast<T>(lowered.scale);
+  if (lowered.queries.defined()) {
+    made.width = static_cast<std::int32_t>(lowered.queries.size(3));
+    made.query = read<T>(lowered.queries.value()), made.key = read<T>(lowered.keys.value());
+  }
+  made.value = read<T>(lowered.values.value());
+  made.out = write<T>(result.out);
+  const std::vector<LoweredCapture> captures = lowered.captures();
+  for (std::size_t k = 0; k < captures.size(); ++k) {
+    made.captures[k] = read<T>(captures[k].numbers);
+    made.clips[k] = static_cast<std::int32_t>(captures[k].clip);
+  }
+  if (lowered.sink.defined()) made.sink = lowered.sink.value().template data<T>();
+  made.seen = seen_pairs(lowered);
+  made.maximum = result.maximum.mutable_data<T>(), made.inverse = result.inverse.mutable_data<T>();
+  if (result.weight.defined()) made.weight = result.weight.mutable_data<T>();
+  if (result.tiles.defined()) {
+    const Shape& map = result.tiles.shape();
+    made.tiles = {reinterpret_cast<TileKind*>(result.tiles.mutable_data<std::uint8_t>()),
+                  map[0] > 1 ? map[1] * map[2] * map[3] : 0, map[1] > 1 ? map[2] * map[3] : 0,
+                  static_cast<std::int32_t>(map[3])};
+  }
+  return made;
+}
+
+std::int64_t bytes_of(const TileCall& call, const TileResult& result) {
+  const LoweredCall& lowered = call.lowered;
+  std::int64_t bytes = traffic(lowered.values.value(), result.out, result.maximum, result.inverse);
+  if (lowered.queries.defined()) bytes += traffic(lowered.queries.value(), lowered.keys.value());
+  for (const LoweredCapture& capture : lowered.captures()) bytes += traffic(capture.numbers);
+  return bytes;
+}
+
+// ---- The table
+
+const char* missing(const TileCall& call) {
+  const LoweredCall& lowered = call.lowered;
+  const std::vector<LoweredCapture> captures = lowered.captures();
+  const auto width = lowered.queries.defined() ? lowered.queries.size(3) : 0;
+  if (std::max(width, lowered.values.size(3)) > widest()) return "a head of this width";
+  if (captures.size() > most_captures) return "a formula of so many tensors";
+  if (std::count_if(captures.begin(), captures.end(), [](auto& x) { return x.indexing == Indexing::offset; }) >
+      most_slots)
+    return "a formula of so many tables";
+  if (lowered.ranges.size() > most_ranges || lowered.always.size() > most_ranges) return "a sum of so many ranges";
+  if (lowered.masks.size() > most_masks) return "a sum of so many masks";
+  if (lowered.dilations.size() > most_dilations) return "a sum of so many dilations";
+  return nullptr;
+}
+
+/// Memory for a result [B, H, X, D] in the memory order [B, X, H, D], so that merging the heads costs nothing.
+Tensor with_heads_inside(std::int64_t B, std::int64_t H, std::int64_t X, std::int64_t D, const Tensor& like) {
+  return Tensor::empty({B, X, H, D}, like.dtype(), like.device()).transpose(1, 2);
+}
+
+template <class T>
+TileResult forward(const TileCall& call) {
+  const LoweredCall& lowered = call.lowered;
+  const Tensor& values = lowered.values.value();
+  const std::int64_t B = values.size(0), H = values.size(1), I = lowered.query_count;
+  auto rows = [&] { return Tensor::empty({B, H, I}, values.dtype(), values.device()); };
+  TileResult result{with_heads_inside(B, H, I, values.size(3), values), rows(), rows(), {}, {}};
+  if (lowered.renormalizes) result.weight = rows();
+  result.tiles = make_tile_map(lowered, seen_pairs(lowered));
+  if (result.out.elements() == 0) return result;
+  AttentionCall<T> made = arguments<T>(call, result);
+  run_kernel(Pass::forward, call, bytes_of(call, result), made);
+  return result;
+}
+
+/// The number of blocks that share a head's queries in the query-owned pass, where each has a table of its own.
+constexpr std::int64_t most_parts = 16;
+
+/// Memory for the gradient of a capture, as LoweredCapture::gradient_of_value() takes it, and how kernels write it.
+template <class T>
+std::pair<Tensor, Operand<T>> gradient_of(const LoweredCapture& capture, const AttentionCall<T>& call) {
+  const std::int64_t B = call.sentences, H = call.heads, n = capture.numbers.size(3);
+  auto made = [&](const Shape& shape, bool zeros) {
+    const DType dtype = capture.numbers.dtype();
+    const Device device = capture.numbers.device();
+    return zeros ? Tensor::zeros(shape, dtype, device) : Tensor::empty(shape, dtype, device);
+  };
+  switch (capture.indexing) {
+    case Indexing::head:
+    case Indexing::query: {
+      Tensor x = made({B, H, call.queries, 1}, false);
+      return {x, write<T>(x)};
+    }
+    case Indexing::key: {
+      Tensor x = made({B, H, 1, call.keys}, false);
+      Operand<T> to = write<T>(x);
+      to.row = 1;
+      return {x, to};
+    }
+    case Indexing::pair: {
+      Tensor x = made({B, H, call.queries, call.keys}, true);
+      return {x, write<T>(x)};
+    }
+    case Indexing::offset: {
+      Tensor x = made({call.parts, B, H, 1, n}, false);
+      return {x, {x.mutable_data<T>(), H * n, n, B * H * n, 1, false}};
+    }
+    default: {
+      Tensor x = made({B, H, call.queries, n}, true);
+      return {x, write<T>(x)};
+    }
+  }
+}
+
+template <class T>
+TileGradients backward(const TileCall& call, const TileResult& kept, const Tensor& out_gradient) {
+  const LoweredCall& lowered = call.lowered;
+  TileResult result = kept;
+  AttentionCall<T> made = arguments<T>(call, result);
+  const std::int64_t B = made.sentences, H = made.heads, I = made.queries, J = made.keys;
+  const Tensor& values = lowered.values.value();
+  TileGradients gradients;
+  gradients.values = with_heads_inside(B, H, J, made.value_width, values);
+  if (lowered.queries.defined()) {
+    gradients.queries = with_heads_inside(B, H, I, made.width, values);
+    gradients.keys = with_heads_inside(B, H, J, made.width, values);
+    made.query_gradient = write<T>(gradients.queries), made.key_gradient = write<T>(gradients.keys);
+  }
+  made.value_gradient = write<T>(gradients.values);
+  Tensor mean = Tensor::empty({B, H, I}, values.dtype(), values.device());
+  made.mean = mean.mutable_data<T>();
+  if (lowered.sink.defined()) {
+    gradients.sink = Tensor::empty({B, H, I}, values.dtype(), values.device());
+    made.sink_gradient = gradients.sink.mutable_data<T>();
+  }
+  const BlockShape block = block_of(Pass::query_gradients, call);
+  const std::int64_t tiles = (I + block.rows() - 1) / block.rows();
+  made.parts = static_cast<std::int32_t>(block.slots > 0 ? std::min(tiles, most_parts) : tiles);
+  const std::vector<LoweredCapture> captures = lowered.captures();
+  gradients.captures.resize(captures.size());
+  for (std::size_t k = 0; k < captures.size(); ++k)
+    if (call.wants[k]) std::tie(gradients.captures[k], made.capture_gradients[k]) = gradient_of(captures[k], made);
+  const Tensor g = out_gradient.strides()[3] == 1 ? out_gradient : out_gradient.contiguous();
+  made.out_gradient = read<T>(g);
+  if (B * H * I > 0) run_kernel(Pass::query_gradients, call, bytes_of(call, result), made);
+  if (B * H * J > 0) run_kernel(Pass::key_gradients, call, bytes_of(call, result), made);
+  return gradients;
+}
+
+template <class Body>
+auto with_numbers(const TileCall& call, const Body& body) {
+  return visit_real("attention", call.lowered.values.dtype(), body);
+}
+
+const bool provided = [] {
+  attention_kernels() = {
+      missing,
+      [](const TileCall& call) {
+        return with_numbers(call, [&](auto type) { return forward<typename decltype(type)::type>(call); });
+      },
+      [](const TileCall& call, const TileResult& result, const Tensor& g) {
+        return with_numbers(call, [&](auto type) { return backward<typename decltype(type)::type>(call, result, g); });
+      }};
+  return true;
+}();
+
+}  // namespace
+
+}  // namespace fovea::cuda

@@ -1,0 +1,461 @@
+/// The backward pass of fused attention, in two kernels that add nothing twice and use no atomics. Both compute the
+/// weights again, tile by tile. With g the gradient of the output, u_ij = g_i · v_j and D_i = g_i · o_i:
+///
+///     dz_ij = p_ij (m_ij u_ij − D_i)     dq_i = Σ_j ds_ij k_j     dk_j = Σ_i ds_ij q_i     dv_j = Σ_i w_ij g_i
+///
+/// where m is the factor of the windows, and ds and the gradients of captures come from the formula's own gradients.
+/// The query-owned kernel has a block for each tile of queries and computes D, dq and the gradients of what belongs to
+/// queries; the key-owned kernel follows, with a block for each tile of keys.
+#pragma once
+#include "cuda/attention/forward.cuh"
+
+namespace fovea::cuda {
+
+/// What the backward pass knows of a query.
+template <class T>
+struct QueryNumbers {
+  T maximum, inverse;
+  T mean;    ///< what is subtracted in the softmax's gradient: D, or 0
+  T factor;  ///< the gradient of a weight before it was normalised again is factor · (u − shift)
+  T shift;
+
+  /// `D` is g · o of the query with the number `at`.
+  template <class Spec>
+  __device__ QueryNumbers(const AttentionCall<T>& call, const Spec& spec, std::int64_t at, T D)
+      : maximum(call.maximum[at]),
+        inverse(call.inverse[at]),
+        mean(spec.has_densities() ? T(0) : D),
+        factor(T(1)),
+        shift(T(0)) {
+    if (!spec.renormalizes()) return;
+    const T sum = call.weight[at];
+    factor = T(1) / (sum > least_sum<T>() ? sum : least_sum<T>());
+    if (sum > least_sum<T>()) shift = D, mean = T(0);
+  }
+  __device__ QueryNumbers(T maximum, T inverse, T mean, T factor, T shift)
+      : maximum(maximum), inverse(inverse), mean(mean), factor(factor), shift(shift) {}
+};
+
+/// The gradients of one pair.
+template <class T, int most>
+struct PairGradients {
+  T weight;  ///< w_ij after dropout, the factor of g_i in dv_j
+  T score;   ///< the gradient of q_i · k_j
+  T captures[most];
+};
+
+/// A pair whose gradients are wanted. `half` is the half of its row in the lane.
+template <class T>
+struct Pair {
+  int i, j, half;
+  T product, out_product;  ///< q_i · k_j and u_ij
+  T kept;                  ///< the factor of dropout
+};
+
+template <bool rows_are_queries, class Spec, class T = typename Spec::Number>
+__device__ PairGradients<T, Spec::most> gradients_of_pair(const AttentionCall<T>& call, const Spec& spec,
+                                                          const StripCaptures<Spec, rows_are_queries>& captures,
+                                                          const QueryNumbers<T>& query, const Pair<T>& pair) {
+  T x[3 + Spec::most], to[1 + Spec::most];
+  x[0] = spec.has_product() ? call.scale * pair.product : T(0);
+  captures.template fill<false>(x, pair.half, pair.i, pair.j);
+  const T z = spec.logit(x);
+  const T p =
+      spec.has_densities() ? density<Spec>(z) : exponential<Spec::is_approximate()>(z - query.maximum) * query.inverse;
+  T y[3 + Spec::most];
+  y[0] = T(1);
+  if (spec.has_window()) captures.template fill<true>(y, pair.half, pair.i, pair.j);
+  const T m = spec.has_window() ? spec.weight(y) : T(1);
+  const T of_weight = (pair.kept * pair.out_product - query.shift) * query.factor;
+  const T of_logit = spec.has_densities() && !(z < T(40)) ? T(0) : p * (m * of_weight - query.mean);
+  PairGradients<T, Spec::most> made;
+  made.weight = p * m * query.factor * pair.kept;
+  spec.logit_gradients(of_logit, x, to);
+  made.score = call.scale * to[0];
+#pragma unroll
+  for (int k = 0; k < Spec::most; ++k)
+    if (k < spec.logits()) made.captures[k] = to[1 + k];
+  if (!spec.has_window()) return made;
+  spec.weight_gradients(p * of_weight, y, to);
+#pragma unroll
+  for (int k = 0; k < Spec::most; ++k)
+    if (k >= spec.logits() && k < spec.captures()) made.captures[k] = to[1 + k - spec.logits()];
+  return made;
+}
+
+// ---- The query-owned kernel
+
+/// The gradients of tables that all queries share, in a block's own buffer. A tile's gradients lie in shared memory;
+/// each thread adds up diagonals of it. Offsets at the ends of the table collect in registers.
+template <class Spec>
+class OffsetSums {
+ public:
+  using T = typename Spec::Number;
+  static constexpr QueryOwnedMemory memory{Spec::shape()};
+  static constexpr int rows = 16 * Spec::warps, columns = Spec::columns, threads = 32 * Spec::warps;
+
+  __device__ OffsetSums(const AttentionCall<T>& call, const Spec& spec, BlockPlace at) : call_(call), spec_(spec) {
+    for_slots([&](int k, int slot) {
+      to_[slot] = call.capture_gradients[k].of(at.b, at.h);
+      to_[slot].first += at.tile * to_[slot].row;
+      for (int c = static_cast<int>(threadIdx.x); c <= 2 * call.clips[k]; c += threads) to_[slot].at(0, c) = T(0);
+      low_[slot] = T(0), high_[slot] = T(0);
+    });
+  }
+
+  /// Keeps the gradient of capture k for a pair of the tile.
+  __device__ void set(int k, int row, int column, T gradient) const {
+    slot(spec_.slot(k))[row * memory.slot_stride + column] = gradient;
+  }
+
+  /// Adds the tile of queries from i and keys from j on. Barriers before and after it are the caller's.
+  __device__ void add_tile(int i, int j) {
+    for_slots([&](int k, int number) {
+      const SharedSpan<T> gradients = slot(number);
+      for (int d = static_cast<int>(threadIdx.x); d < rows + columns - 1; d += threads) {
+        const int shift = d - (rows - 1), begin = shift < 0 ? -shift : 0,
+                  end = columns - shift < rows ? columns - shift : rows;  // rows r with column r + shift
+        T sum = T(0);
+        for (int r = begin; r < end; ++r) sum += gradients[r * memory.slot_stride + r + shift];
+        const int distance = j - i - call_.query_offset + shift, clip = call_.clips[k];
+        if (distance <= -clip)
+          low_[number] += sum;
+        else if (distance >= clip)
+          high_[number] += sum;
+        else
+          to_[number].at(0, distance + clip) += sum;
+      }
+    });
+  }
+
+  /// Adds what has collected at the ends of the tables, in the order of threads.
+  __device__ void finish() {
+    const SharedSpan<T> ends(memory.ends_at, 2 * threads);
+    for_slots([&](int k, int number) {
+      __syncthreads();
+      ends[threadIdx.x] = low_[number], ends[threads + threadIdx.x] = high_[number];
+      __syncthreads();
+      if (threadIdx.x > 1) return;
+      T sum = T(0);
+      for (int r = 0; r < threads; ++r) sum += ends[static_cast<int>(threadIdx.x) * threads + r];
+      if (threadIdx.x == 0 || call_.clips[k] > 0) to_[number].at(0, threadIdx.x == 0 ? 0 : 2 * call_.clips[k]) += sum;
+    });
+  }
+
+ private:
+  template <class Body>
+  __device__ void for_slots(const Body& body) const {
+#pragma unroll
+    for (int k = 0; k < Spec::most; ++k)
+      if (k < spec_.captures() && spec_.index(k) == Index::offset && spec_.wants(k)) body(k, spec_.slot(k));
+  }
+  __device__ SharedSpan<T> slot(int number) const {
+    return SharedSpan<T>(memory.slots_at + number * memory.slot_bytes, rows * memory.slot_stride);
+  }
+
+  const AttentionCall<T>& call_;
+  const Spec& spec_;
+  static constexpr int room = Spec::most_slots > 0 ? Spec::most_slots : 1;
+  Operand<T> to_[room];  ///< a block's own table [1, 2 clip + 1]
+  T low_[room], high_[room];
+};
+
+template <class Spec>
+class QueryOwnedBlock {
+ public:
+  using T = typename Spec::Number;
+  using QueryTile = Tile<typename Spec::Factor, Spec::width>;
+  using ValueTile = Tile<typename Spec::Factor, Spec::value_width>;
+  static constexpr QueryOwnedMemory memory{Spec::shape()};
+  static constexpr int rows = 16 * Spec::warps, columns = Spec::columns, threads = 32 * Spec::warps, n = columns / 8;
+
+  __device__ QueryOwnedBlock(const AttentionCall<T>& call, const Spec& spec, BlockPlace at, OffsetSums<Spec>& offsets)
+      : call_(call),
+        spec_(spec),
+        b_(at.b),
+        h_(at.h),
+        block_row_(at.tile * rows),
+        row_(block_row_ + 16 * warp_of_thread()),
+        captures_(call, spec, at.b, at.h, row_),
+        offsets_(offsets),
+        seen_{row_seen(0), row_seen(1)},
+        numbers_{numbers_of(0), numbers_of(1)} {
+    query_gradient_.clear();
+    for (int half = 0; half < 2; ++half)
+#pragma unroll
+      for (int k = 0; k < Spec::most; ++k) low_[half][k] = T(0), high_[half][k] = T(0);
+  }
+
+  __device__ void run() {
+    const QueryTile query(0, rows), key(memory.keys_at, columns);
+    const ValueTile gradient(memory.gradient_at, rows), value(memory.values_at, columns);
+    __syncthreads();
+    if (spec_.has_product())
+      load_tile<threads>(query, call_.query.of(b_, h_), block_row_, rows, call_.queries, call_.width);
+    load_tile<threads>(gradient, call_.out_gradient.of(b_, h_), block_row_, rows, call_.queries, call_.value_width);
+    for (int j = 0; j < call_.keys; j += columns) {
+      const TileKind kind = kind_of_tile(call_.tiles, b_, h_, block_row_, j);
+      if (kind == TileKind::none) continue;
+      __syncthreads();
+      if (spec_.has_product()) load_tile<threads>(key, call_.key.of(b_, h_), j, columns, call_.keys, call_.width);
+      load_tile<threads>(value, call_.value.of(b_, h_), j, columns, call_.keys, call_.value_width);
+      if (spec_.has_dropout()) kept_.template draw<threads>(call_, b_, h_, block_row_, rows, j);
+      __syncthreads();
+      Strip<T, n> strip, out_products;
+      strip.clear(), out_products.clear();
+      if (spec_.has_product()) add_product_of_rows(strip, query, 16 * warp_of_thread(), key);
+      add_product_of_rows(out_products, gradient, 16 * warp_of_thread(), value);
+      if (kind == TileKind::full && j + columns <= call_.keys && block_row_ + rows <= call_.queries)
+        take_tile<true>(strip, out_products, j);
+      else
+        take_tile<false>(strip, out_products, j);
+      if (spec_.has_product()) add_product(query_gradient_, strip, key);
+      if (spec_.slots() == 0) continue;
+      __syncthreads();
+      offsets_.add_tile(block_row_, j);
+    }
+    finish();
+  }
+
+ private:
+  __device__ int query_of(int half) const {
+    const int i = row_ + strip_row(2 * half);
+    return i < call_.queries ? i : call_.queries - 1;
+  }
+  __device__ SeenRow row_seen(int half) const { return SeenRow(call_.seen, b_, h_, query_of(half)); }
+
+  /// Computes D, and keeps it for the key-owned kernel.
+  __device__ QueryNumbers<T> numbers_of(int half) const {
+    const int i = query_of(half);
+    const Operand<const T> gradient = call_.out_gradient.of(b_, h_);
+    const Operand<T> out = call_.out.of(b_, h_);
+    T mine = T(0);
+    for (int c = lane_of_thread() % 4; c < call_.value_width; c += 4) mine += gradient.at(i, c) * out.at(i, c);
+    const T D = sum_of_row(mine);
+    const std::int64_t at = row_number(call_, b_, h_, i);
+    const QueryNumbers<T> numbers(call_, spec_, at, D);
+    if (lane_of_thread() % 4 == 0 && row_ + strip_row(2 * half) < call_.queries) {
+      call_.mean[at] = D;
+      if (spec_.has_sink() && call_.sink_gradient)
+        call_.sink_gradient[at] =
+            -exponential<Spec::is_approximate()>(call_.sink[h_] - numbers.maximum) * numbers.inverse * numbers.mean;
+    }
+    return numbers;
+  }
+
+  /// Replaces the products q · k of a tile by their gradients, and takes the gradients of captures.
+  template <bool all_seen>
+  __device__ void take_tile(Strip<T, n>& strip, const Strip<T, n>& out_products, int j) {
+    for_strip<n>([&](int c, int e) {
+      const int i = row_ + strip_row(e), at = j + strip_column(c, e), distance = at - i - call_.query_offset;
+      const bool is_seen =
+          all_seen || (i < call_.queries && at < call_.keys && seen_[e / 2].has(call_.seen, at, distance) &&
+                       passes_masks(call_.seen, b_, h_, i, at));
+      PairGradients<T, Spec::most> made{};
+      if (is_seen) {
+        const T kept = spec_.has_dropout() ? kept_.factor(call_, i - block_row_, at) : T(1);
+        made = gradients_of_pair<true>(call_, spec_, captures_, numbers_[e / 2],
+                                       {i, at, e / 2, strip.at[c][e], out_products.at[c][e], kept});
+      }
+      strip.at[c][e] = made.score;
+#pragma unroll
+      for (int k = 0; k < Spec::most; ++k)
+        if (k < spec_.captures() && spec_.wants(k)) {
+          if (spec_.index(k) == Index::offset)
+            offsets_.set(k, i - block_row_, at - j, made.captures[k]);
+          else if (is_seen)
+            take(k, e / 2, i, at, distance, made.captures[k]);
+        }
+    });
+  }
+
+  /// Takes a pair's gradient of capture k, which belongs to its query.
+  __device__ void take(int k, int half, int i, int j, int distance, T gradient) {
+    const Index index = spec_.index(k);
+    const int clip = call_.clips[k];
+    if (is_of_query(index) || (index == Index::query_offset && distance <= -clip)) {
+      low_[half][k] += gradient;
+    } else if ((index == Index::query_offset && distance >= clip) || (index == Index::query_column && j >= clip)) {
+      high_[half][k] += gradient;
+    } else if (index != Index::key) {  // no other pair reads this entry
+      call_.capture_gradients[k].of(b_, h_).at(i, entry_of(index, clip, j, distance)) = gradient;
+    }
+  }
+
+  __device__ void finish() {
+    if (spec_.has_product()) {
+      const Operand<T> to = call_.query_gradient.of(b_, h_);
+      for_strip<Spec::width / 8>([&](int c, int e) {
+        const int i = row_ + strip_row(e), column = strip_column(c, e);
+        if (i < call_.queries && column < call_.width) to.at(i, column) = query_gradient_.at[c][e];
+      });
+    }
+#pragma unroll
+    for (int k = 0; k < Spec::most; ++k) {
+      if (k >= spec_.captures() || !spec_.wants(k)) continue;
+      const Index index = spec_.index(k);
+      const bool has_low = is_of_query(index) || index == Index::query_offset,
+                 has_high = index == Index::query_offset || index == Index::query_column;
+      const Operand<T> to = call_.capture_gradients[k].of(b_, h_);
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const T low = has_low ? sum_of_row(low_[half][k]) : T(0), high = has_high ? sum_of_row(high_[half][k]) : T(0);
+        const int i = row_ + strip_row(2 * half), clip = call_.clips[k];
+        if (i >= call_.queries || lane_of_thread() % 4 != 0) continue;
+        if (has_low) to.at(i, 0) = low;
+        if (has_high && !(has_low && clip == 0)) to.at(i, index == Index::query_offset ? 2 * clip : clip) = high;
+      }
+    }
+  }
+
+  const AttentionCall<T>& call_;
+  const Spec& spec_;
+  int b_, h_, block_row_, row_;  ///< the first query of the block, and of this thread's warp
+  StripCaptures<Spec, true> captures_;
+  OffsetSums<Spec>& offsets_;
+  SeenRow seen_[2];
+  QueryNumbers<T> numbers_[2];
+  KeptWeights kept_{memory.kept_at, rows};
+  Strip<T, Spec::width / 8> query_gradient_;
+  T low_[2][Spec::most], high_[2][Spec::most];  ///< gradients of captures of the lane's two queries
+};
+
+/// A block takes every call.parts-th tile of a head's queries.
+template <class Spec>
+__device__ void attention_query_gradients(const AttentionCall<typename Spec::Number>& call, const Spec& spec) {
+  constexpr int rows = 16 * Spec::warps;
+  BlockPlace at(call.heads, call.parts);
+  OffsetSums<Spec> offsets(call, spec, at);
+  for (; at.tile * rows < call.queries; at.tile += call.parts) QueryOwnedBlock<Spec>(call, spec, at, offsets).run();
+  offsets.finish();
+}
+
+// ---- The key-owned kernel
+
+template <class Spec>
+class KeyOwnedBlock {
+ public:
+  using T = typename Spec::Number;
+  using QueryTile = Tile<typename Spec::Factor, Spec::width>;
+  using ValueTile = Tile<typename Spec::Factor, Spec::value_width>;
+  static constexpr KeyOwnedMemory memory{Spec::shape()};
+  static constexpr int rows = 16 * Spec::warps, columns = Spec::columns, threads = 32 * Spec::warps, n = columns / 8;
+
+  __device__ KeyOwnedBlock(const AttentionCall<T>& call, const Spec& spec, BlockPlace at)
+      : call_(call),
+        spec_(spec),
+        b_(at.b),
+        h_(at.h),
+        block_row_(at.tile * rows),
+        row_(block_row_ + 16 * warp_of_thread()),
+        captures_(call, spec, at.b, at.h, row_) {
+    key_gradient_.clear(), value_gradient_.clear();
+    for (int half = 0; half < 2; ++half)
+#pragma unroll
+      for (int k = 0; k < Spec::most; ++k) sums_[half][k] = T(0);
+  }
+
+  __device__ void run() {
+    const QueryTile key(0, rows), query(memory.queries_at, columns);
+    const ValueTile value(memory.values_at, rows), gradient(memory.gradient_at, columns);
+    if (spec_.has_product()) load_tile<threads>(key, call_.key.of(b_, h_), block_row_, rows, call_.keys, call_.width);
+    load_tile<threads>(value, call_.value.of(b_, h_), block_row_, rows, call_.keys, call_.value_width);
+    for (int i = 0; i < call_.queries; i += columns) {
+      const TileKind kind = kind_of_tile(call_.tiles, b_, h_, i, block_row_);
+      if (kind == TileKind::none) continue;
+      __syncthreads();
+      if (spec_.has_product())
+        load_tile<threads>(query, call_.query.of(b_, h_), i, columns, call_.queries, call_.width);
+      load_tile<threads>(gradient, call_.out_gradient.of(b_, h_), i, columns, call_.queries, call_.value_width);
+      load_numbers(i);
+      if (spec_.has_dropout()) kept_.template draw<threads>(call_, b_, h_, i, columns, block_row_);
+      __syncthreads();
+      Strip<T, n> strip, out_products;
+      strip.clear(), out_products.clear();
+      if (spec_.has_product()) add_product_of_rows(strip, key, 16 * warp_of_thread(), query);
+      add_product_of_rows(out_products, value, 16 * warp_of_thread(), gradient);
+      if (kind == TileKind::full && i + columns <= call_.queries && block_row_ + rows <= call_.keys)
+        take_tile<true>(strip, out_products, i);
+      else
+        take_tile<false>(strip, out_products, i);
+      add_product(value_gradient_, out_products, gradient);
+      if (spec_.has_product()) add_product(key_gradient_, strip, query);
+    }
+    finish();
+  }
+
+ private:
+  /// Copies the numbers of the queries from i on to shared memory, one kind after the other.
+  __device__ void load_numbers(int i) const {
+    for (int k = static_cast<int>(threadIdx.x); k < columns; k += threads) {
+      const std::int64_t at = row_number(call_, b_, h_, i + k < call_.queries ? i + k : call_.queries - 1);
+      const QueryNumbers<T> of(call_, spec_, at, call_.mean[at]);
+      numbers_[k] = of.maximum, numbers_[columns + k] = of.inverse, numbers_[2 * columns + k] = of.mean;
+      numbers_[3 * columns + k] = of.factor, numbers_[4 * columns + k] = of.shift;
+    }
+  }
+
+  /// Replaces the products q · k of a tile by their gradients and g · v by the weights, and takes the gradients of
+  /// captures that belong to keys.
+  template <bool all_seen>
+  __device__ void take_tile(Strip<T, n>& strip, Strip<T, n>& out_products, int first) {
+    for_strip<n>([&](int c, int e) {
+      const int j = row_ + strip_row(e), column = strip_column(c, e), i = first + column;
+      const bool is_seen = all_seen || (i < call_.queries && j < call_.keys &&
+                                        SeenRow(call_.seen, b_, h_, i).has(call_.seen, j, j - i - call_.query_offset) &&
+                                        passes_masks(call_.seen, b_, h_, i, j));
+      PairGradients<T, Spec::most> made{};
+      if (is_seen) {
+        const QueryNumbers<T> numbers(numbers_[column], numbers_[columns + column], numbers_[2 * columns + column],
+                                      numbers_[3 * columns + column], numbers_[4 * columns + column]);
+        const T kept = spec_.has_dropout() ? kept_.factor(call_, column, j) : T(1);
+        made = gradients_of_pair<false>(call_, spec_, captures_, numbers,
+                                        {i, j, e / 2, strip.at[c][e], out_products.at[c][e], kept});
+      }
+      strip.at[c][e] = made.score, out_products.at[c][e] = made.weight;
+#pragma unroll
+      for (int k = 0; k < Spec::most; ++k)
+        if (k < spec_.captures() && spec_.wants(k) && spec_.index(k) == Index::key) sums_[e / 2][k] += made.captures[k];
+    });
+  }
+
+  __device__ void finish() {
+    if (spec_.has_product()) write(call_.key_gradient.of(b_, h_), key_gradient_, call_.width);
+    write(call_.value_gradient.of(b_, h_), value_gradient_, call_.value_width);
+#pragma unroll
+    for (int k = 0; k < Spec::most; ++k) {
+      if (k >= spec_.captures() || !spec_.wants(k) || spec_.index(k) != Index::key) continue;
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const T sum = sum_of_row(sums_[half][k]);
+        const int j = row_ + strip_row(2 * half);
+        if (j < call_.keys && lane_of_thread() % 4 == 0) call_.capture_gradients[k].of(b_, h_).at(j, 0) = sum;
+      }
+    }
+  }
+  template <int m>
+  __device__ void write(const Operand<T>& to, const Strip<T, m>& sums, int width) const {
+    for_strip<m>([&](int c, int e) {
+      const int j = row_ + strip_row(e), column = strip_column(c, e);
+      if (j < call_.keys && column < width) to.at(j, column) = sums.at[c][e];
+    });
+  }
+
+  const AttentionCall<T>& call_;
+  const Spec& spec_;
+  int b_, h_, block_row_, row_;  ///< the first key of the block, and of this thread's warp
+  StripCaptures<Spec, false> captures_;
+  KeptWeights kept_{memory.kept_at, columns};
+  SharedSpan<T> numbers_{memory.numbers_at, 5 * columns};
+  Strip<T, Spec::width / 8> key_gradient_;
+  Strip<T, Spec::value_width / 8> value_gradient_;
+  T sums_[2][Spec::most];  ///< gradients of captures of the lane's two keys
+};
+
+template <class Spec>
+__device__ void attention_key_gradients(const AttentionCall<typename Spec::Number>& call, const Spec& spec) {
+  constexpr int rows = 16 * Spec::warps;
+  KeyOwnedBlock<Spec>(call, spec, BlockPlace(call.heads, (call.keys + rows - 1) / rows)).run();
+}
+
+}  // namespace fovea::cuda

@@ -1,0 +1,93 @@
+/// What the kernels of fused attention get as arguments: one group of heads of one call (attention/engine/lowered.h).
+///
+/// NVRTC reads this file and the .cuh files beside it, before the Spec that is generated for a plan: they include no
+/// header that the library does not carry.
+///
+/// Letters of shapes: B sentences, h heads of the group, I queries, J keys, n width of queries and keys, D width of
+/// values.
+#pragma once
+#include <cstdint>
+
+#include <cuda_runtime.h>
+
+#include "tensor/formula/philox.h"
+
+namespace fovea::cuda {
+
+/// A tensor [B, h, rows, columns]. Strides are in elements, and 0 where the tensor is broadcast.
+template <class T>
+struct Operand {
+  T* first;
+  std::int64_t sentence, head, row, column;
+  bool packed;  ///< whether rows begin at multiples of 16 bytes, and their elements are neighbours
+
+  __device__ Operand of(int b, int h) const { return {first + b * sentence + h * head, 0, 0, row, column, packed}; }
+  __device__ T& at(std::int64_t r, std::int64_t c) const { return first[r * row + c * column]; }
+};
+
+/// A bound of the keys that each query sees, i32 [B or 1, h or 1, I or 1].
+struct Bound {
+  const std::int32_t* numbers;  ///< null: the bound is `otherwise`
+  std::int64_t sentence, head, row;
+  std::int32_t otherwise;
+  __device__ std::int32_t at(int b, int h, int i) const {
+    return numbers ? numbers[b * sentence + h * head + i * row] : otherwise;
+  }
+};
+struct BoundedKeys {
+  Bound first, end;
+};
+
+/// How the number of a capture is found for a pair: the kinds of Indexing in lowered.h.
+enum class Index { head, query, key, pair, offset, query_offset, query_column };
+
+inline constexpr int most_captures = 12, most_ranges = 4, most_masks = 3, most_dilations = 2;
+
+/// The keys that queries see, as LoweredGroup says.
+struct SeenPairs {
+  BoundedKeys visible, ranges[most_ranges], always[most_ranges];
+  Operand<const std::uint8_t> masks[most_masks];
+  std::int32_t dilations[most_dilations];
+  int range_count, always_count, mask_count, dilation_count;
+};
+
+/// The map of tiles: for 64 queries and 64 keys, whether none, a part or all of their pairs are seen.
+enum class TileKind : std::uint8_t { none, part, full };
+inline constexpr int map_tile = 64;
+struct TileMap {
+  TileKind* kinds;  ///< [B or 1, h or 1, ceil(I / 64), ceil(J / 64)]; null: all are full
+  std::int64_t sentence, head;
+  std::int32_t columns;
+};
+
+/// One group of heads of one call. T is the type of the call's numbers, float or double.
+template <class T>
+struct AttentionCall {
+  std::int32_t sentences, heads, queries, keys, width, value_width;
+  std::int32_t query_offset;  ///< position of the first query
+  std::int32_t parts;         ///< blocks of the query-owned backward pass for each head
+  T scale;
+  Operand<const T> query, key, value;
+  Operand<T> out;
+  Operand<const T> captures[most_captures];
+  std::int32_t clips[most_captures];  ///< of offsets; for Index::query_column the last column
+  const T* sink;                      ///< [h]
+  SeenPairs seen;
+  TileMap tiles;
+  DropoutMask dropout = DropoutMask(0, {});
+
+  // For each query, [B, h, I]: what the backward pass needs to compute the weights again.
+  T* maximum;  ///< the largest logit; 0 if no key is seen
+  T* inverse;  ///< 1 / Σ_j exp(z_j − maximum); 0 if no key is seen
+  T* weight;   ///< the sum of the weights before they are normalised again
+  T* mean;     ///< g · o, from the query-owned backward pass to the key-owned one
+
+  // The backward pass. Gradients of captures have the shape [B, h, I or J or 1, columns of the capture], those of a
+  // table for all queries [parts, B, h, columns].
+  Operand<const T> out_gradient;
+  Operand<T> query_gradient, key_gradient, value_gradient;
+  Operand<T> capture_gradients[most_captures];
+  T* sink_gradient;  ///< [B, h, I]
+};
+
+}  // namespace fovea::cuda

@@ -1,0 +1,208 @@
+/// The forward pass of fused attention: a block computes the output of 16 · warps queries of one head. It keeps their
+/// rows in shared memory and takes a tile of keys after the other:
+///
+///     s = scale q kᵀ     z = logit(s, i, j, captures)     m' = max(m, z)
+///     p = exp(z − m')    l = exp(m − m') l + Σ p          o = exp(m − m') o + p · weight(i, j, captures) v
+///
+/// so that no matrix of all pairs exists. In the end the output is o / l.
+#pragma once
+#include "cuda/attention/pairs.cuh"
+
+namespace fovea::cuda {
+
+/// The running softmax of the two rows of a lane.
+template <class T>
+struct RunningSoftmax {
+  T maximum[2] = {minus_infinity<T>(), minus_infinity<T>()};
+  T total[2] = {T(0), T(0)};   ///< this lane's part of Σ exp(z − maximum)
+  T weight[2] = {T(0), T(0)};  ///< this lane's part of the sum of the weights, times the total
+
+  /// Takes the logits of a further tile, and replaces them by exp(z − maximum). Returns in `shrink` by what the sums of
+  /// earlier tiles are to be multiplied.
+  template <class Spec, int n>
+  __device__ void take(Strip<T, n>& z, T (&shrink)[2]) {
+    T largest[2] = {maximum[0], maximum[1]};
+    for_strip<n>([&](int c, int e) { largest[e / 2] = z.at[c][e] > largest[e / 2] ? z.at[c][e] : largest[e / 2]; });
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      largest[half] = largest_of_row(largest[half]);
+      const T base = largest[half] == minus_infinity<T>() ? T(0) : largest[half];
+      shrink[half] = exponential<Spec::is_approximate()>(maximum[half] - base);
+      maximum[half] = largest[half];
+      total[half] *= shrink[half], weight[half] *= shrink[half];
+      largest[half] = base;
+    }
+    for_strip<n>([&](int c, int e) {
+      z.at[c][e] = exponential<Spec::is_approximate()>(z.at[c][e] - largest[e / 2]);
+      total[e / 2] += z.at[c][e];
+    });
+  }
+};
+
+/// The logits of a strip from its products. Pairs that are not seen get −inf; `all_seen`: there are none.
+template <bool all_seen, bool rows_are_queries, class Spec, int n, class Sees>
+__device__ void make_logits(const AttentionCall<typename Spec::Number>& call, const Spec& spec,
+                            const StripCaptures<Spec, rows_are_queries>& captures, int row, int column,
+                            Strip<typename Spec::Number, n>& strip, const Sees& sees) {
+  using T = typename Spec::Number;
+  for_strip<n>([&](int c, int e) {
+    const int r = row + strip_row(e), at = column + strip_column(c, e);
+    const int i = rows_are_queries ? r : at, j = rows_are_queries ? at : r;
+    T x[3 + Spec::most];
+    x[0] = spec.has_product() ? call.scale * strip.at[c][e] : T(0);
+    const bool is_seen = all_seen || sees(i, j, e);
+    captures.template fill<false>(x, e / 2, all_seen || i < call.queries ? i : call.queries - 1,
+                                  all_seen || j < call.keys ? j : call.keys - 1);
+    const T z = spec.logit(x);
+    strip.at[c][e] = is_seen ? z : minus_infinity<T>();
+  });
+}
+
+/// The density of a logit, exp(min(z, 40)), where 40 is Normalizer::largest_exponent.
+template <class Spec, class T>
+__device__ T density(T z) {
+  return exponential<Spec::is_approximate()>(z < T(40) ? z : T(40));
+}
+
+/// Renormalization::least.
+template <class T>
+__device__ constexpr T least_sum() {
+  return T(1e-9);
+}
+
+template <class Spec>
+class ForwardBlock {
+ public:
+  using T = typename Spec::Number;
+  using QueryTile = Tile<typename Spec::Factor, Spec::width>;
+  using ValueTile = Tile<typename Spec::Factor, Spec::value_width>;
+  static constexpr ForwardMemory memory{Spec::shape()};
+  static constexpr int rows = 16 * Spec::warps, columns = Spec::columns, threads = 32 * Spec::warps, n = columns / 8;
+
+  __device__ ForwardBlock(const AttentionCall<T>& call, const Spec& spec, BlockPlace at)
+      : call_(call),
+        spec_(spec),
+        b_(at.b),
+        h_(at.h),
+        block_row_(at.tile * rows),
+        row_(block_row_ + 16 * warp_of_thread()),
+        captures_(call, spec, at.b, at.h, row_),
+        seen_{row_seen(0), row_seen(1)} {
+    out_.clear();
+  }
+
+  __device__ void run() {
+    const QueryTile query(0, rows), key(memory.keys_at, columns);
+    const ValueTile value(memory.values_at, columns);
+    if (spec_.has_product())
+      load_tile<threads>(query, call_.query.of(b_, h_), block_row_, rows, call_.queries, call_.width);
+    for (int j = 0; j < call_.keys; j += columns) {
+      const TileKind kind = kind_of_tile(call_.tiles, b_, h_, block_row_, j);
+      if (kind == TileKind::none) continue;
+      __syncthreads();
+      if (spec_.has_product()) load_tile<threads>(key, call_.key.of(b_, h_), j, columns, call_.keys, call_.width);
+      load_tile<threads>(value, call_.value.of(b_, h_), j, columns, call_.keys, call_.value_width);
+      if (spec_.has_dropout()) kept_.template draw<threads>(call_, b_, h_, block_row_, rows, j);
+      __syncthreads();
+      Strip<T, n> strip;
+      strip.clear();
+      if (spec_.has_product()) add_product_of_rows(strip, query, 16 * warp_of_thread(), key);
+      if (kind == TileKind::full && j + columns <= call_.keys && block_row_ + rows <= call_.queries)
+        add_tile<true>(strip, j, value);
+      else
+        add_tile<false>(strip, j, value);
+    }
+    finish();
+  }
+
+ private:
+  __device__ SeenRow row_seen(int half) const {
+    const int i = row_ + strip_row(2 * half);
+    return SeenRow(call_.seen, b_, h_, i < call_.queries ? i : call_.queries - 1);
+  }
+
+  /// Adds a tile of keys from j on, given the products of its strip.
+  template <bool all_seen>
+  __device__ void add_tile(Strip<T, n>& strip, int j, const ValueTile& value) {
+    make_logits<all_seen, true>(call_, spec_, captures_, row_, j, strip, [&](int i, int at, int e) {
+      return i < call_.queries && at < call_.keys && seen_[e / 2].has(call_.seen, at, at - i - call_.query_offset) &&
+             passes_masks(call_.seen, b_, h_, i, at);
+    });
+    if (spec_.has_densities()) {
+      for_strip<n>([&](int c, int e) { strip.at[c][e] = density<Spec>(strip.at[c][e]); });
+    } else {
+      T shrink[2];
+      softmax_.template take<Spec>(strip, shrink);
+      for_strip<Spec::value_width / 8>([&](int c, int e) { out_.at[c][e] *= shrink[e / 2]; });
+    }
+    for_strip<n>([&](int c, int e) { strip.at[c][e] = weight<all_seen>(strip.at[c][e], c, e, j); });
+    add_product(out_, strip, value);
+  }
+
+  /// The weight of a pair, after windows and dropout, from its exponential.
+  template <bool all_seen>
+  __device__ T weight(T exponential, int c, int e, int j) {
+    const int i = row_ + strip_row(e), at = j + strip_column(c, e);
+    if (spec_.has_window()) {
+      T x[3 + Spec::most];
+      x[0] = T(1);
+      captures_.template fill<true>(x, e / 2, all_seen || i < call_.queries ? i : call_.queries - 1,
+                                    all_seen || at < call_.keys ? at : call_.keys - 1);
+      const T factor = spec_.weight(x);
+      exponential = all_seen || exponential != T(0) ? exponential * factor : T(0);
+    }
+    if (spec_.renormalizes()) softmax_.weight[e / 2] += exponential;
+    return spec_.has_dropout() ? exponential * kept_.factor(call_, i - block_row_, at) : exponential;
+  }
+
+  /// Divides by the totals, and writes the output and what the backward pass needs.
+  __device__ void finish() {
+    T factor[2];
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int i = row_ + strip_row(2 * half);
+      T maximum = softmax_.maximum[half], total = sum_of_row(softmax_.total[half]);
+      const T mass = sum_of_row(softmax_.weight[half]);
+      T shrink = T(1);
+      if (spec_.has_sink()) {
+        const T sink = call_.sink[h_], larger = sink > maximum ? sink : maximum;
+        const T base = larger == minus_infinity<T>() ? T(0) : larger;
+        shrink = exponential<Spec::is_approximate()>(maximum - base);
+        total = total * shrink + exponential<Spec::is_approximate()>(sink - base);
+        maximum = larger;
+      }
+      const bool sees_none = maximum == minus_infinity<T>();
+      T inverse = spec_.has_densities() ? T(1) : sees_none ? T(0) : T(1) / total;
+      const T sum = mass * shrink * inverse;
+      factor[half] = shrink * inverse;
+      if (spec_.renormalizes()) factor[half] /= sum > least_sum<T>() ? sum : least_sum<T>();
+      if (i >= call_.queries || lane_of_thread() % 4 != 0) continue;
+      const std::int64_t at = row_number(call_, b_, h_, i);
+      call_.maximum[at] = sees_none || spec_.has_densities() ? T(0) : maximum;
+      call_.inverse[at] = inverse;
+      if (spec_.renormalizes()) call_.weight[at] = sum;
+    }
+    const Operand<T> out = call_.out.of(b_, h_);
+    for_strip<Spec::value_width / 8>([&](int c, int e) {
+      const int i = row_ + strip_row(e), column = strip_column(c, e);
+      if (i < call_.queries && column < call_.value_width) out.at(i, column) = out_.at[c][e] * factor[e / 2];
+    });
+  }
+
+  const AttentionCall<T>& call_;
+  const Spec& spec_;
+  int b_, h_, block_row_, row_;  ///< the first query of the block, and of this thread's warp
+  StripCaptures<Spec, true> captures_;
+  SeenRow seen_[2];
+  KeptWeights kept_{memory.kept_at, rows};
+  RunningSoftmax<T> softmax_;
+  Strip<T, Spec::value_width / 8> out_;
+};
+
+template <class Spec>
+__device__ void attention_forward(const AttentionCall<typename Spec::Number>& call, const Spec& spec) {
+  constexpr int rows = 16 * Spec::warps;
+  ForwardBlock<Spec>(call, spec, BlockPlace(call.heads, (call.queries + rows - 1) / rows)).run();
+}
+
+}  // namespace fovea::cuda

@@ -1,0 +1,32 @@
+/// Picks and launches a call's kernels: those that NVRTC compiles for it or, on the host, the C++ compiler's.
+#pragma once
+#include "cuda/attention/spec.h"
+
+namespace fovea::cuda {
+
+/// The largest width of queries, keys and values; and the largest number of captures with Index::offset.
+std::int64_t widest();
+inline constexpr int most_slots = 2;
+
+/// The tiles of a call's kernel.
+BlockShape block_of(Pass pass, const TileCall& call);
+
+/// Appends a kernel to the stream; `bytes` is the least that it moves.
+template <class T>
+void run_kernel(Pass pass, const TileCall& call, std::int64_t bytes, const AttentionCall<T>& arguments);
+
+/// The number of blocks of a kernel.
+template <class T>
+unsigned blocks_of(Pass pass, const BlockShape& block, const AttentionCall<T>& call) {
+  const int rows = pass == Pass::key_gradients ? call.keys : call.queries;
+  const int tiles = pass == Pass::query_gradients ? call.parts : (rows + block.rows() - 1) / block.rows();
+  return static_cast<unsigned>(call.sentences) * static_cast<unsigned>(call.heads) * static_cast<unsigned>(tiles);
+}
+
+inline const char* name_of(Pass pass) {
+  return pass == Pass::forward           ? "attention_forward"
+         : pass == Pass::query_gradients ? "attention_query_gradients"
+                                         : "attention_key_gradients";
+}
+
+}  // namespace fovea::cuda

@@ -1,0 +1,202 @@
+/// What a kernel of fused attention needs to know about single pairs: which are seen, the numbers that formulas read,
+/// and which weights dropout keeps.
+///
+/// A Spec is what is known of a group of heads when its kernels are compiled. NVRTC compiles kernels for a generated
+/// one (cuda/attention/spec.h); on the host, one class calls the functions that the C++ compiler made of the formulas.
+/// It has
+///
+///   Number, Factor        type of numbers, and of factors of products in shared memory: float, double or Bf16
+///   width, value_width, warps, columns, shape()    see BlockShape
+///   most, most_slots      room for captures, and for slots
+///   captures(), logits()  number of captures, those of the logit first, and how many these are
+///   index(k)              how capture k is found; wants(k): whether its gradient is needed
+///   slots(), slot(k)      number of captures Index::offset that want a gradient, and the number of k among them
+///   has_product(), has_window(), has_sink(), has_dropout(), renormalizes(), has_densities(), is_approximate()
+///   logit(x), logit_gradients(g, x, to), weight(x), weight_gradients(g, x, to): the formulas and their gradients, of
+///   x = {logit, position of the query, position of the key, captures...}; a weight's formula is its factor at x[0] = 1
+#pragma once
+#include "cuda/attention/tile.cuh"
+
+namespace fovea::cuda {
+
+// ---- Functions of numbers
+
+template <bool is_approximate, class T>
+__device__ inline T exponential(T x) {
+#ifndef FOVEA_CUDA_ON_HOST
+  if constexpr (is_approximate && sizeof(T) == 4) return __expf(x);
+  return ::exp(x);
+#else
+  return std::exp(x);
+#endif
+}
+template <class T>
+__device__ inline T minus_infinity() {
+  return -static_cast<T>(__builtin_huge_val());
+}
+
+// ---- Which pairs are seen
+
+/// The keys that one query sees, but for masks.
+struct SeenRow {
+  std::int32_t first, end;                                          ///< by the visible keys and all ranges
+  std::int32_t always_first[most_ranges], always_end[most_ranges];  ///< by ranges that are always seen
+
+  __device__ SeenRow(const SeenPairs& seen, int b, int h, int i) {
+    const std::int32_t visible_first = seen.visible.first.at(b, h, i), visible_end = seen.visible.end.at(b, h, i);
+    first = visible_first, end = visible_end;
+    for (int k = 0; k < most_ranges; ++k) {
+      if (k < seen.range_count) narrow(first, end, seen.ranges[k], b, h, i);
+      always_first[k] = visible_first, always_end[k] = visible_end;
+      if (k < seen.always_count) narrow(always_first[k], always_end[k], seen.always[k], b, h, i);
+    }
+  }
+
+  /// `distance` is j − i in tokens.
+  __device__ bool has(const SeenPairs& seen, int j, int distance) const {
+    bool sees = first <= j && j < end;
+    for (int k = 0; k < most_dilations; ++k)
+      if (k < seen.dilation_count) sees = sees && distance % seen.dilations[k] == 0;
+    for (int k = 0; k < most_ranges; ++k)
+      if (k < seen.always_count) sees = sees || (always_first[k] <= j && j < always_end[k]);
+    return sees;
+  }
+
+ private:
+  __device__ static void narrow(std::int32_t& first, std::int32_t& end, const BoundedKeys& keys, int b, int h, int i) {
+    const std::int32_t from = keys.first.at(b, h, i), to = keys.end.at(b, h, i);
+    first = from > first ? from : first, end = to < end ? to : end;
+  }
+};
+
+__device__ inline bool passes_masks(const SeenPairs& seen, int b, int h, int i, int j) {
+  for (int k = 0; k < most_masks; ++k)
+    if (k < seen.mask_count && !seen.masks[k].of(b, h).at(i, j)) return false;
+  return true;
+}
+
+/// What the map says of a tile that begins with query i and key j.
+__device__ inline TileKind kind_of_tile(const TileMap& map, int b, int h, int i, int j) {
+  if (!map.kinds) return TileKind::full;
+  return map.kinds[b * map.sentence + h * map.head + i / map_tile * map.columns + j / map_tile];
+}
+
+// ---- Captures
+
+/// Whether a capture has one number for all pairs of a query, or of a key.
+__device__ constexpr bool is_of_query(Index index) { return index == Index::query || index == Index::head; }
+__device__ constexpr bool is_of_key(Index index) { return index == Index::key || index == Index::head; }
+
+/// The entry of a capture that the pair (i, j) reads, in its last dimension.
+__device__ inline std::int64_t entry_of(Index index, int clip, int j, int distance) {
+  switch (index) {
+    case Index::offset:
+    case Index::query_offset:
+      return (distance < -clip ? -clip : distance > clip ? clip : distance) + clip;
+    case Index::query_column:
+      return j < clip ? j : clip;
+    case Index::key:
+    case Index::pair:
+      return j;
+    default:
+      return 0;
+  }
+}
+
+/// Reads the captures of a strip, whose rows are queries or, in the key-owned pass, keys. The numbers that all pairs of
+/// a row share are held in registers.
+template <class Spec, bool rows_are_queries>
+class StripCaptures {
+ public:
+  using T = typename Spec::Number;
+  static constexpr int head_room = 3;  ///< of x, before the captures
+
+  /// For the strip whose first row is `first`.
+  __device__ StripCaptures(const AttentionCall<T>& call, const Spec& spec, int b, int h, int first)
+      : call_(call), spec_(spec), b_(b), h_(h) {
+#pragma unroll
+    for (int k = 0; k < Spec::most; ++k)
+      if (k < spec.captures() && is_of_row(spec.index(k)))
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+          const int last = (rows_are_queries ? call.queries : call.keys) - 1, at = first + strip_row(2 * half);
+          of_rows_[half][k] = read(k, at < last ? at : last, at < last ? at : last);
+        }
+  }
+
+  /// Whether one number of this capture serves all pairs of a row.
+  __device__ static constexpr bool is_of_row(Index index) {
+    return rows_are_queries ? is_of_query(index) : is_of_key(index);
+  }
+
+  /// Writes the positions and captures of the pair (i, j), in row half `half` of the lane, behind x[0]; those of the
+  /// logit, or those of the weight.
+  template <bool of_weight>
+  __device__ void fill(T* x, int half, int i, int j) const {
+    x[1] = static_cast<T>(call_.query_offset + i), x[2] = static_cast<T>(j);
+#pragma unroll
+    for (int k = 0; k < Spec::most; ++k) {
+      if (k >= spec_.captures() || (k >= spec_.logits()) != of_weight) continue;
+      x[head_room + k - (of_weight ? spec_.logits() : 0)] =
+          is_of_row(spec_.index(k)) ? of_rows_[half][k] : read(k, i, j);
+    }
+  }
+
+ private:
+  __device__ T read(int k, int i, int j) const {
+    return call_.captures[k].of(b_, h_).at(i, entry_of(spec_.index(k), call_.clips[k], j, j - i - call_.query_offset));
+  }
+
+  const AttentionCall<T>& call_;
+  const Spec& spec_;
+  int b_, h_;
+  T of_rows_[2][Spec::most];
+};
+
+// ---- Dropout
+
+/// Which weights of a tile dropout keeps: the bits that the CPU draws. The tile has at most 64 keys, which begin at a
+/// multiple of their number; `bits` are 16 bytes for each query of the tile.
+class KeptWeights {
+ public:
+  __device__ KeptWeights(int first_byte, int queries) : bits_(first_byte, kept_bytes(queries)) {}
+
+  /// Draws the bits for `queries` queries from i on and the keys around j, by all threads of the block.
+  template <int threads, class T>
+  __device__ void draw(const AttentionCall<T>& call, int b, int h, int i, int queries, int j) {
+    for (int k = static_cast<int>(threadIdx.x); k < 16 * queries; k += threads) {
+      const std::int64_t row = (static_cast<std::int64_t>(b) * call.heads + h) * call.queries + i + k / 16;
+      const auto words = call.dropout.words(row * call.dropout.groups_in_row() + j / DropoutMask::group, k % 16);
+      unsigned kept = 0;
+      for (int part = 0; part < 8; ++part) kept |= static_cast<unsigned>(call.dropout.keeps(words, part)) << part;
+      bits_[k] = static_cast<std::uint8_t>(kept);
+    }
+  }
+  /// The factor of the weight of query `row` of the tile and key j.
+  template <class T>
+  __device__ T factor(const AttentionCall<T>& call, int row, int j) const {
+    const bool keeps = bits_[16 * row + j % 16] >> (j % DropoutMask::group / 16) & 1;
+    return keeps ? static_cast<T>(call.dropout.scale()) : T(0);
+  }
+
+ private:
+  SharedSpan<std::uint8_t> bits_;
+};
+
+// ---- The place of a block
+
+/// The sentence, head and tile of a block; blockIdx.x counts tiles, then heads, then sentences.
+struct BlockPlace {
+  int b, h, tile;
+  __device__ BlockPlace(int heads, int tiles) {
+    const auto head = static_cast<int>(blockIdx.x) / tiles;
+    tile = static_cast<int>(blockIdx.x) % tiles, b = head / heads, h = head % heads;
+  }
+};
+/// Element (b, h, i) of [B, h, I].
+template <class T>
+__device__ inline std::int64_t row_number(const AttentionCall<T>& call, int b, int h, int i) {
+  return (static_cast<std::int64_t>(b) * call.heads + h) * call.queries + i;
+}
+
+}  // namespace fovea::cuda

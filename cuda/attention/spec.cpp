@@ -1,0 +1,179 @@
+#include "cuda/attention/spec.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace fovea::cuda {
+
+namespace {
+
+/// The tiles of a pass, as large as registers and 96 KiB of shared memory allow.
+void choose_tiles(BlockShape& block, Pass pass) {
+  // Numbers that a thread holds for each column of its strips: sums, and a second strip in the backward passes.
+  const int outputs = pass == Pass::forward           ? block.value_width
+                      : pass == Pass::query_gradients ? block.width
+                                                      : block.width + block.value_width;
+  const int held = outputs / 2 * block.number_bytes / 4;  // registers
+  block.warps = 4;
+  block.columns = held > 96 ? 16 : held > 48 || (block.number_bytes == 8 && held > 32) ? 32 : 64;
+  while (shared_bytes(pass, block) > 96 << 10 && block.columns > 16) block.columns /= 2;
+  while (shared_bytes(pass, block) > 96 << 10 && block.warps > 1) block.warps /= 2;
+}
+
+int round_up_to_16(std::int64_t n) { return static_cast<int>(std::max<std::int64_t>((n + 15) / 16 * 16, 16)); }
+
+const char* name_of(Index index) {
+  constexpr const char* names[] = {"head", "query", "key", "pair", "offset", "query_offset", "query_column"};
+  return names[static_cast<int>(index)];
+}
+
+/// The cases of a switch over captures: "case 0: return Index::head;".
+template <class Text>
+std::string cases(std::size_t count, const Text& text) {
+  std::string all;
+  for (std::size_t k = 0; k < count; ++k) all += fmt::format("      case {}: return {};\n", k, text(k));
+  return all;
+}
+
+}  // namespace
+
+SpecOfCall spec_of(const TileCall& call, Pass pass) {
+  const LoweredCall& lowered = call.lowered;
+  SpecOfCall spec;
+  spec.number = lowered.values.dtype();
+  spec.rounds = call.products == Precision::bf16 && spec.number == DType::f32;
+  spec.wants = call.wants;
+  spec.logits = static_cast<int>(lowered.logit.captures.size());
+  for (const LoweredCapture& capture : lowered.captures()) spec.indices.push_back(static_cast<Index>(capture.indexing));
+  spec.has_product = lowered.queries.defined();
+  spec.has_window = !lowered.window.parts.empty();
+  spec.has_sink = lowered.sink.defined();
+  spec.has_dropout = call.dropout.probability > 0;
+  spec.renormalizes = lowered.renormalizes;
+  spec.has_densities = lowered.densities;
+  spec.logit = lowered.logit.value(), spec.logit_gradients = lowered.logit.gradients();
+  spec.weight = lowered.window.value(), spec.weight_gradients = lowered.window.gradients();
+  BlockShape& block = spec.block;
+  block.width = spec.has_product ? round_up_to_16(lowered.queries.size(3)) : 16;
+  block.value_width = round_up_to_16(lowered.values.size(3));
+  block.number_bytes = static_cast<int>(size_of(spec.number));
+  block.factor_bytes = spec.rounds ? 2 : block.number_bytes;
+  block.slots = 0;
+  for (std::size_t k = 0; k < spec.wants.size(); ++k)
+    if (spec.wants[k] && spec.indices[k] == Index::offset) ++block.slots;
+  choose_tiles(block, pass);
+  return spec;
+}
+
+std::vector<double> constants_of(const SpecOfCall& spec) {
+  std::vector<double> all;
+  for (const Expression* expression : {&spec.logit, &spec.logit_gradients, &spec.weight, &spec.weight_gradients})
+    all.insert(all.end(), expression->constants.begin(), expression->constants.end());
+  all.resize(std::max<std::size_t>(all.size(), 1));
+  return all;
+}
+
+std::string kernel_text(const SpecOfCall& spec, Pass pass) {
+  const std::size_t n = spec.indices.size();
+  const BlockShape& block = spec.block;
+  const char* number = spec.number == DType::f64 ? "double" : "float";
+  std::string functions;
+  std::size_t first = 0;  // of the expression's constants
+  std::string members;
+  auto add = [&](const char* name, const Expression& expression, bool is_gradient) {
+    functions += source_of(expression, fmt::format("{}_expression", name));
+    if (is_gradient)
+      members += fmt::format(R"(
+  __device__ void {0}(T g, const T* x, T* to) const {{
+    T all[{1}];
+    all[0] = g;
+    for (int k = 1; k < {1}; ++k) all[k] = x[k - 1];
+    {0}_expression(all, constants + {2}, to);
+  }})",
+                             name, expression.inputs, first);
+    else
+      members += fmt::format(R"(
+  __device__ T {0}(const T* x) const {{
+    T y;
+    {0}_expression(x, constants + {1}, &y);
+    return y;
+  }})",
+                             name, first);
+    first += expression.constants.size();
+  };
+  add("logit", spec.logit, false), add("logit_gradients", spec.logit_gradients, true);
+  add("weight", spec.weight, false), add("weight_gradients", spec.weight_gradients, true);
+  std::size_t slot = 0;
+  std::vector<std::size_t> slots(n, 0);
+  for (std::size_t k = 0; k < n; ++k)
+    if (spec.wants[k] && spec.indices[k] == Index::offset) slots[k] = slot++;
+  return fmt::format(
+      R"(#include "cuda/attention/backward.cuh"
+#include "tensor/formula/gpu_math.h"
+namespace fovea {{
+using namespace gpu;
+{functions}
+struct Spec {{
+  using T = {number};
+  using Number = T;
+  using Factor = {factor};
+  static constexpr int width = {width}, value_width = {value_width}, warps = {warps}, columns = {columns},
+                       most = {most}, most_slots = {slots};
+  static constexpr cuda::BlockShape shape() {{
+    return {{warps, columns, width, value_width, sizeof(Factor), sizeof(Number), most_slots}};
+  }}
+  static constexpr int captures() {{ return {captures}; }}
+  static constexpr int logits() {{ return {logits}; }}
+  static constexpr int slots() {{ return {slots}; }}
+  static constexpr cuda::Index index(int k) {{
+    switch (k) {{
+{indices}      default: return cuda::Index::head;
+    }}
+  }}
+  static constexpr bool wants(int k) {{
+    switch (k) {{
+{wanted}      default: return false;
+    }}
+  }}
+  static constexpr int slot(int k) {{
+    switch (k) {{
+{slot_numbers}      default: return 0;
+    }}
+  }}
+  static constexpr bool has_product() {{ return {product}; }}
+  static constexpr bool has_window() {{ return {window}; }}
+  static constexpr bool has_sink() {{ return {sink}; }}
+  static constexpr bool has_dropout() {{ return {dropout}; }}
+  static constexpr bool renormalizes() {{ return {renormalizes}; }}
+  static constexpr bool has_densities() {{ return {densities}; }}
+  static constexpr bool is_approximate() {{ return {rounds}; }}
+{members}
+  T constants[{constants}];
+}};
+extern "C" __global__ void __launch_bounds__({threads}) {kernel}(
+    const __grid_constant__ cuda::AttentionCall<{number}> call, const __grid_constant__ Spec spec) {{
+  cuda::{pass}(call, spec);
+}}
+}}
+)",
+      fmt::arg("functions", functions), fmt::arg("number", number),
+      fmt::arg("factor", spec.rounds ? "cuda::Bf16" : number), fmt::arg("width", block.width),
+      fmt::arg("value_width", block.value_width), fmt::arg("warps", block.warps), fmt::arg("columns", block.columns),
+      fmt::arg("most", std::max<std::size_t>(n, 1)), fmt::arg("slots", block.slots), fmt::arg("captures", n),
+      fmt::arg("logits", spec.logits),
+      fmt::arg("indices",
+               cases(n, [&](std::size_t k) { return fmt::format("cuda::Index::{}", name_of(spec.indices[k])); })),
+      fmt::arg("wanted", cases(n, [&](std::size_t k) { return spec.wants[k] ? "true" : "false"; })),
+      fmt::arg("slot_numbers", cases(n, [&](std::size_t k) { return slots[k]; })),
+      fmt::arg("product", spec.has_product), fmt::arg("window", spec.has_window), fmt::arg("sink", spec.has_sink),
+      fmt::arg("dropout", spec.has_dropout), fmt::arg("renormalizes", spec.renormalizes),
+      fmt::arg("densities", spec.has_densities), fmt::arg("rounds", spec.rounds), fmt::arg("members", members),
+      fmt::arg("constants", constants_of(spec).size()), fmt::arg("threads", 32 * block.warps),
+      fmt::arg("kernel", kernel_of_text),
+      fmt::arg("pass", pass == Pass::forward           ? "attention_forward"
+                       : pass == Pass::query_gradients ? "attention_query_gradients"
+                                                       : "attention_key_gradients"));
+}
+
+}  // namespace fovea::cuda

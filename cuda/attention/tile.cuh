@@ -1,0 +1,194 @@
+/// Tiles in shared memory, strips of sums in registers, and the two products of attention.
+///
+/// A warp computes strips of 16 rows and 8 n columns. Its lanes hold the sums as the matrix instruction
+/// (cuda/tensor_core.h) lays them out, for every type of number: with g = lane / 4 and t = lane % 4, at[c] has the
+/// elements (g, 8 c + 2 t), (g, 8 c + 2 t + 1), (g + 8, 8 c + 2 t) and (g + 8, 8 c + 2 t + 1). So four lanes share a
+/// row.
+#pragma once
+#include "cuda/attention/call.h"
+#include "cuda/attention/layout.h"
+#include "cuda/shared_memory.h"
+#include "cuda/tensor_core.h"
+
+namespace fovea::cuda {
+
+__device__ inline int lane_of_thread() { return static_cast<int>(threadIdx.x) % 32; }
+__device__ inline int warp_of_thread() { return static_cast<int>(threadIdx.x) / 32; }
+
+/// The row and column, in a strip, of element e of at[c].
+__device__ inline int strip_row(int e) { return lane_of_thread() / 4 + 8 * (e / 2); }
+__device__ inline int strip_column(int c, int e) { return 8 * c + 2 * (lane_of_thread() % 4) + e % 2; }
+
+template <class T, int n>
+struct Strip {
+  T at[n][4];
+
+  __device__ void clear() {
+#pragma unroll
+    for (int c = 0; c < n; ++c)
+#pragma unroll
+      for (int e = 0; e < 4; ++e) at[c][e] = T(0);
+  }
+};
+
+/// body(c, e) for the elements of a strip of 8 n columns that this lane holds.
+template <int n, class Body>
+__device__ inline void for_strip(const Body& body) {
+#pragma unroll
+  for (int c = 0; c < n; ++c)
+#pragma unroll
+    for (int e = 0; e < 4; ++e) body(c, e);
+}
+
+/// The sum, or the largest, of what the four lanes of a row have.
+template <class T>
+__device__ inline T sum_of_row(T mine) {
+  mine += __shfl_xor_sync(~0u, mine, 1);
+  return mine + __shfl_xor_sync(~0u, mine, 2);
+}
+template <class T>
+__device__ inline T largest_of_row(T mine) {
+  T other = __shfl_xor_sync(~0u, mine, 1);
+  mine = other > mine ? other : mine;
+  other = __shfl_xor_sync(~0u, mine, 2);
+  return other > mine ? other : mine;
+}
+
+/// Rows of numbers in shared memory, as factors of type P: float, double or Bf16. Rows are padded by 16 bytes, so that
+/// the lanes of a warp read different banks.
+template <class P, int width>
+struct Tile {
+  static constexpr int pad = 16 / sizeof(P), stride = width + pad;
+  SharedSpan<P> numbers;
+  __device__ Tile(int first_byte, int rows) : numbers(first_byte, rows * stride) {}
+  __device__ P& at(int row, int column) const { return numbers[row * stride + column]; }
+};
+
+/// Writes four neighbouring numbers to a tile, rounded to its type.
+__device__ inline void store_four(float* to, const float* x) {
+#ifdef FOVEA_CUDA_ON_HOST
+  for (int k = 0; k < 4; ++k) to[k] = x[k];
+#else
+  *reinterpret_cast<float4*>(to) = {x[0], x[1], x[2], x[3]};
+#endif
+}
+__device__ inline void store_four(double* to, const double* x) {
+  for (int k = 0; k < 4; ++k) to[k] = x[k];
+}
+__device__ inline void store_four(Bf16* to, const float* x) {
+  const std::uint32_t pairs[2] = {round_pair(x[0], x[1]), round_pair(x[2], x[3])};
+#ifdef FOVEA_CUDA_ON_HOST
+  std::memcpy(to, pairs, sizeof pairs);
+#else
+  *reinterpret_cast<uint2*>(to) = {pairs[0], pairs[1]};
+#endif
+}
+
+/// Reads four neighbouring numbers.
+template <class T>
+__device__ inline void load_four(const Operand<const T>& from, int row, int column, T* x) {
+#ifndef FOVEA_CUDA_ON_HOST
+  if constexpr (sizeof(T) == 4)
+    if (from.packed) {
+      const float4 four = *reinterpret_cast<const float4*>(&from.at(row, column));
+      x[0] = four.x, x[1] = four.y, x[2] = four.z, x[3] = four.w;
+      return;
+    }
+#endif
+  for (int k = 0; k < 4; ++k) x[k] = from.at(row, column + k);
+}
+
+/// Copies `rows` rows of `from` [count, columns], from row `first` on, to a tile, by all threads of the block. What
+/// lies outside of the matrix is 0.
+template <int threads, class P, int width, class T>
+__device__ void load_tile(const Tile<P, width>& tile, const Operand<const T>& from, int first, int rows, int count,
+                          int columns) {
+  constexpr int packs = width / 4;
+  for (int k = static_cast<int>(threadIdx.x); k < rows * packs; k += threads) {
+    const int row = k / packs, column = 4 * (k % packs), at = first + row;
+    T x[4] = {T(0), T(0), T(0), T(0)};
+    if (at < count && column + 4 <= columns)
+      load_four(from, at, column, x);
+    else if (at < count)
+      for (int e = 0; e < 4; ++e)
+        if (column + e < columns) x[e] = from.at(at, column + e);
+    store_four(&tile.at(row, column), x);
+  }
+}
+
+// ---- sums += A Bᵀ, for 16 rows of a tile A from `row` on, and a tile B with 8 n rows
+
+template <class P, int width, int n>
+__device__ void add_product_of_rows(Strip<P, n>& sums, const Tile<P, width>& a, int row, const Tile<P, width>& b) {
+  const int g = lane_of_thread() / 4, t = lane_of_thread() % 4;
+#pragma unroll 2
+  for (int k = 0; k < width; k += 4) {
+    P upper[4], lower[4];
+#pragma unroll
+    for (int u = 0; u < 4; ++u) upper[u] = a.at(row + g, k + u), lower[u] = a.at(row + g + 8, k + u);
+#pragma unroll
+    for (int c = 0; c < n; ++c)
+#pragma unroll
+      for (int u = 0; u < 4; ++u) {
+        const P left = b.at(8 * c + 2 * t, k + u), right = b.at(8 * c + 2 * t + 1, k + u);
+        sums.at[c][0] += upper[u] * left, sums.at[c][1] += upper[u] * right;
+        sums.at[c][2] += lower[u] * left, sums.at[c][3] += lower[u] * right;
+      }
+  }
+}
+
+template <int width, int n>
+__device__ void add_product_of_rows(Strip<float, n>& sums, const Tile<Bf16, width>& a, int row,
+                                    const Tile<Bf16, width>& b) {
+#pragma unroll
+  for (int k = 0; k < width; k += 16) {
+    LeftTile left;
+    load_four_matrices<false>(left.pairs, &a.at(row, k), a.stride);
+#pragma unroll
+    for (int c = 0; c < n; c += 2) {
+      std::uint32_t four[4];
+      load_four_matrices<false>(four, &b.at(8 * c, k), b.stride);
+      multiply_add(sums.at[c], left, RightTile{{four[0], four[2]}});
+      multiply_add(sums.at[c + 1], left, RightTile{{four[1], four[3]}});
+    }
+  }
+}
+
+// ---- sums += W B, for weights W of 16 rows in a strip, and a tile B with 8 n rows
+
+template <class P, int width, int n>
+__device__ void add_product(Strip<P, width / 8>& sums, const Strip<P, n>& weights, const Tile<P, width>& b) {
+  const int t = lane_of_thread() % 4, first = lane_of_thread() - t;  // the first of the row's four lanes
+#pragma unroll
+  for (int c = 0; c < n; ++c)
+#pragma unroll
+    for (int k = 0; k < 8; ++k) {  // column 8 c + k of W is in lane k / 2
+      const P upper = __shfl_sync(~0u, weights.at[c][k % 2], first + k / 2),
+              lower = __shfl_sync(~0u, weights.at[c][2 + k % 2], first + k / 2);
+#pragma unroll
+      for (int m = 0; m < width / 8; ++m) {
+        const P left = b.at(8 * c + k, 8 * m + 2 * t), right = b.at(8 * c + k, 8 * m + 2 * t + 1);
+        sums.at[m][0] += upper * left, sums.at[m][1] += upper * right;
+        sums.at[m][2] += lower * left, sums.at[m][3] += lower * right;
+      }
+    }
+}
+
+template <int width, int n>
+__device__ void add_product(Strip<float, width / 8>& sums, const Strip<float, n>& weights, const Tile<Bf16, width>& b) {
+#pragma unroll
+  for (int c = 0; c < n; c += 2) {
+    const float(&low)[4] = weights.at[c], (&high)[4] = weights.at[c + 1];
+    const LeftTile left{{round_pair(low[0], low[1]), round_pair(low[2], low[3]), round_pair(high[0], high[1]),
+                         round_pair(high[2], high[3])}};
+#pragma unroll
+    for (int m = 0; m < width / 8; m += 2) {
+      std::uint32_t four[4];
+      load_four_matrices<true>(four, &b.at(8 * c, 8 * m), b.stride);
+      multiply_add(sums.at[m], left, RightTile{{four[0], four[1]}});
+      multiply_add(sums.at[m + 1], left, RightTile{{four[2], four[3]}});
+    }
+  }
+}
+
+}  // namespace fovea::cuda

@@ -1,0 +1,8 @@
+/// The <cstring> of kernels that are compiled at run time, as carried_cstdint.h is their <cstdint>.
+#pragma once
+
+namespace std {
+
+using ::memcpy;
+
+}  // namespace std
