@@ -37,11 +37,21 @@ struct RightTile {
 /// Rounds two numbers to bf16, to the nearest, and packs them into one register, the first into the lower half.
 __device__ inline std::uint32_t round_pair(float first, float second);
 
-/// Reads four matrices of 8 × 8 numbers from a tile of 16 × 16 in shared memory, whose rows are `stride` numbers apart
-/// and begin at multiples of 16 bytes: m = 0 is the upper left one, 1 the lower left, 2 the upper right, 3 the lower
-/// right. pairs[m] has the elements (g, 2t) and (g, 2t + 1) of matrix m; with `transposed`, (2t, g) and (2t + 1, g).
-/// All 32 lanes of the warp must call it together, with the same tile.
-template <bool transposed>
+/// How load_four_matrices() reads a tile of 16 × 16 numbers, as four matrices of 8 × 8. With g and t as above, pairs[m]
+/// gets two elements of matrix m:
+///   left           (g, 2t) and (g, 2t + 1); m = 0, 1, 2, 3 is the upper left, lower left, upper right, lower right
+///   one:
+///                  the operand A
+///   right_of_rows  the same elements; upper left, upper right, lower left, lower right: pairs[0] and [1] are the
+///   operand
+///                  B whose columns are the tile's rows 0 to 7, pairs[2] and [3] that of the rows 8 to 15
+///   right          (2t, g) and (2t + 1, g), in the order of `left`: pairs[0] and [1] are the operand B of the tile's
+///                  columns 0 to 7, pairs[2] and [3] that of the others
+enum class TileOrder { left, right_of_rows, right };
+
+/// Reads a tile in shared memory whose rows are `stride` numbers apart and begin at multiples of 16 bytes. All 32 lanes
+/// of the warp must call it together, with the same tile.
+template <TileOrder order>
 __device__ void load_four_matrices(std::uint32_t (&pairs)[4], const Bf16* tile, int stride);
 
 /// Computes sums += left · right; `sums` are the lane's elements of C and D. All 32 lanes of the warp must call it
@@ -56,12 +66,15 @@ __device__ inline std::uint32_t round_pair(float first, float second) {
   return pair;
 }
 
-template <bool transposed>
+template <TileOrder order>
 __device__ void load_four_matrices(std::uint32_t (&pairs)[4], const Bf16* tile, int stride) {
   const int lane = static_cast<int>(threadIdx.x) % 32;  // the address of row lane % 8 of matrix lane / 8
-  const auto row = static_cast<std::uint32_t>(
-      __cvta_generic_to_shared(tile + (lane % 8 + lane / 8 % 2 * 8) * stride + lane / 16 * 8));
-  if constexpr (transposed)
+  const int low = lane / 8 % 2 * 8, high = lane / 16 * 8;
+  const int first_row = order == TileOrder::right_of_rows ? high : low,
+            column = order == TileOrder::right_of_rows ? low : high;
+  const auto row =
+      static_cast<std::uint32_t>(__cvta_generic_to_shared(tile + (first_row + lane % 8) * stride + column));
+  if constexpr (order == TileOrder::right)
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(pairs[0]), "=r"(pairs[1]), "=r"(pairs[2]), "=r"(pairs[3])
                  : "r"(row)
@@ -87,12 +100,15 @@ inline std::uint32_t round_pair(float first, float second) {
   return bf16(first).bits | static_cast<std::uint32_t>(bf16(second).bits) << 16;
 }
 
-template <bool transposed>
+template <TileOrder order>
 void load_four_matrices(std::uint32_t (&pairs)[4], const Bf16* tile, int stride) {
   __syncwarp();
   const int g = cuda_on_host::lane() / 4, t = cuda_on_host::lane() % 4;
   for (int m = 0; m < 4; ++m) {
-    const Bf16* matrix = tile + m % 2 * 8 * stride + m / 2 * 8;
+    const int row = 8 * (order == TileOrder::right_of_rows ? m / 2 : m % 2),
+              column = 8 * (order == TileOrder::right_of_rows ? m % 2 : m / 2);
+    const Bf16* matrix = tile + row * stride + column;
+    const bool transposed = order == TileOrder::right;
     const Bf16 first = transposed ? matrix[2 * t * stride + g] : matrix[g * stride + 2 * t],
                second = transposed ? matrix[(2 * t + 1) * stride + g] : matrix[g * stride + 2 * t + 1];
     pairs[m] = first.bits | static_cast<std::uint32_t>(second.bits) << 16;

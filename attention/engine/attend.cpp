@@ -11,6 +11,7 @@
 #include "attention/engine/composed.h"
 #include "attention/engine/fused.h"
 #include "attention/engine/seen_keys.h"
+#include "attention/engine/tiles.h"
 #include "autograd/operations.h"
 #include "tensor/support/warning.h"
 
@@ -176,6 +177,8 @@ Variable attend_checked(const AttentionContext& in, Plan plan, double dropout, A
   AttentionDropout drop{dropout, {}};
   if (dropout > 0) drop.at = RandomScope::next_call("attention: dropout");
   auto shared = std::make_shared<const Plan>(std::move(plan));
+  if (CollectedTileCalls* collected = CollectedTileCalls::current())
+    collected->of_attend.push_back(tile_calls(in, shared, drop));
   const AttentionOutput made = output_of_engine(in, shared, drop, trace);
   if (shared->focus && in.memory)
     in.memory->step_state(shared->focus->owner) = select(made.focus, 2, made.focus.size(2) - 1);

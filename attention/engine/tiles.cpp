@@ -67,7 +67,6 @@ Gradients gradients_of_equation(const KeptCall& kept, const Gradients& g, const 
 /// Computes a call in which all heads have the same terms, and records it as one node.
 Variable attend_group(const AttentionContext& in, const std::shared_ptr<const Plan>& plan, TileCall call) {
   const std::vector<Variable> inputs = inputs_of(call.lowered);
-  for (const LoweredCapture& capture : call.lowered.captures()) call.wants.push_back(should_record({&capture.value}));
   const TileResult result = attention_kernels().forward(call);
   const Tensor out = result.out;
   if (!should_record(inputs)) return Variable(out);
@@ -84,33 +83,60 @@ AttentionDropout dropout_of_heads(AttentionDropout dropout, const AttentionConte
   return dropout;
 }
 
+/// A group of heads, as attention of its own.
+struct Group {
+  AttentionContext in;
+  std::shared_ptr<const Plan> plan;
+  TileCall call;
+};
+
+/// The groups of a call. Returns the part of the plan that has no such form, or null.
+const char* make_groups(const AttentionContext& in, const std::shared_ptr<const Plan>& plan,
+                        const AttentionDropout& dropout, std::vector<Group>& groups) {
+  const std::int64_t H = in.query.size(1);
+  const std::vector<HeadRange> ranges = groups_of_heads(*plan, H);
+  const bool is_one = ranges.size() == 1;
+  for (HeadRange heads : ranges) {
+    Group group{is_one ? in : context_of_heads(in, heads),
+                is_one ? plan : std::make_shared<const Plan>(plan_of_heads(*plan, heads, H)),
+                {}};
+    Lowered lowered = lower(group.in, *group.plan);
+    if (const auto* missing = std::get_if<const char*>(&lowered)) return *missing;
+    group.call = {std::get<LoweredCall>(std::move(lowered)), is_one ? dropout : dropout_of_heads(dropout, in, heads),
+                  matmul_precision(), {}};
+    for (const LoweredCapture& capture : group.call.lowered.captures())
+      group.call.wants.push_back(should_record({&capture.value}));
+    groups.push_back(std::move(group));
+  }
+  return nullptr;
+}
+
+thread_local CollectedTileCalls* collector_of_thread = nullptr;
+
 }  // namespace
+
+CollectedTileCalls::CollectedTileCalls() : before_(std::exchange(collector_of_thread, this)) {}
+CollectedTileCalls::~CollectedTileCalls() { collector_of_thread = before_; }
+CollectedTileCalls* CollectedTileCalls::current() { return collector_of_thread; }
+
+TileCalls tile_calls(const AttentionContext& in, const std::shared_ptr<const Plan>& plan,
+                     const AttentionDropout& dropout) {
+  std::vector<Group> groups;
+  if (const char* missing = make_groups(in, plan, dropout, groups)) return {{}, missing};
+  TileCalls made;
+  for (Group& group : groups) made.calls.push_back(std::move(group.call));
+  return made;
+}
 
 FusedOutput attend_on_tiles(const AttentionContext& in, const std::shared_ptr<const Plan>& plan,
                             const AttentionDropout& dropout, AttentionTrace* trace) {
-  struct Group {
-    AttentionContext in;
-    std::shared_ptr<const Plan> plan;
-    TileCall call;
-  };
   std::vector<Group> groups;
-  const std::int64_t H = in.query.size(1);
-  const std::vector<HeadRange> ranges = groups_of_heads(*plan, H);
-  for (HeadRange heads : ranges) {
-    const bool all = ranges.size() == 1;
-    Group group{all ? in : context_of_heads(in, heads),
-                all ? plan : std::make_shared<const Plan>(plan_of_heads(*plan, heads, H)),
-                {}};
-    const Lowered lowered = lower(group.in, *group.plan);
-    if (const auto* missing = std::get_if<const char*>(&lowered)) return {{}, *missing};
-    group.call = {
-        std::get<LoweredCall>(lowered), all ? dropout : dropout_of_heads(dropout, in, heads), matmul_precision(), {}};
+  if (const char* missing = make_groups(in, plan, dropout, groups)) return {{}, missing};
+  for (const Group& group : groups)
     if (const char* missing = attention_kernels().missing(group.call)) return {{}, missing};
-    groups.push_back(std::move(group));
-  }
   std::vector<Variable> outputs;
   for (Group& group : groups) outputs.push_back(attend_group(group.in, group.plan, std::move(group.call)));
-  if (trace) {
+  if (trace) {  // the weights of all pairs are wanted: they take as much memory as the composed engine
     NoGrad off;
     fill_trace(in, *plan, with_dimensions_last(composed_weights(in, *plan).tokens), {}, *trace);
   }

@@ -42,6 +42,31 @@ struct TileKernels {
 /// The GPU's kernels, all null where CUDA was not built. The CUDA backend fills this in.
 TileKernels& attention_kernels();
 
+/// The calls that attention with this plan makes, one for each group of heads with equal terms.
+struct TileCalls {
+  std::vector<TileCall> calls;
+  const char* missing = nullptr;  ///< the part of the plan that has no such form; `calls` is empty then
+};
+TileCalls tile_calls(const AttentionContext& in, const std::shared_ptr<const Plan>& plan,
+                     const AttentionDropout& dropout);
+
+/// Collects the calls of attend() on this thread, for as long as the object lives: to look at the kernels that a method
+/// would have on a GPU. The tensors may be on the CPU.
+class CollectedTileCalls {
+ public:
+  CollectedTileCalls();
+  ~CollectedTileCalls();
+  CollectedTileCalls(const CollectedTileCalls&) = delete;
+  CollectedTileCalls& operator=(const CollectedTileCalls&) = delete;
+  /// The innermost object of this thread; null if there is none.
+  static CollectedTileCalls* current();
+
+  std::vector<TileCalls> of_attend;  ///< one for each call of attend() that mixers do not replace
+
+ private:
+  CollectedTileCalls* before_;
+};
+
 /// attend_fused() of a call whose tensors are on the GPU.
 FusedOutput attend_on_tiles(const AttentionContext& in, const std::shared_ptr<const Plan>& plan,
                             const AttentionDropout& dropout, AttentionTrace* trace);

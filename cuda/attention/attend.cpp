@@ -206,7 +206,9 @@ TileGradients backward(const TileCall& call, const TileResult& kept, const Tenso
   const Tensor g = out_gradient.strides()[3] == 1 ? out_gradient : out_gradient.contiguous();
   made.out_gradient = read<T>(g);
   if (B * H * I > 0) run_kernel(Pass::query_gradients, call, bytes_of(call, result), made);
-  if (B * H * J > 0) run_kernel(Pass::key_gradients, call, bytes_of(call, result), made);
+  if (B * H * J == 0) return gradients;
+  if (splits_key_gradients(call)) run_kernel(Pass::value_gradients, call, bytes_of(call, result), made);
+  run_kernel(Pass::key_gradients, call, bytes_of(call, result), made);
   return gradients;
 }
 

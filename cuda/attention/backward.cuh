@@ -60,8 +60,7 @@ __device__ PairGradients<T, Spec::most> gradients_of_pair(const AttentionCall<T>
   x[0] = spec.has_product() ? call.scale * pair.product : T(0);
   captures.template fill<false>(x, pair.half, pair.i, pair.j);
   const T z = spec.logit(x);
-  const T p =
-      spec.has_densities() ? density<Spec>(z) : exponential<Spec::is_approximate()>(z - query.maximum) * query.inverse;
+  const T p = spec.has_densities() ? density<Spec>(z) : exponential<Spec>(z, query.maximum) * query.inverse;
   T y[3 + Spec::most];
   y[0] = T(1);
   if (spec.has_window()) captures.template fill<true>(y, pair.half, pair.i, pair.j);
@@ -164,6 +163,7 @@ template <class Spec>
 class QueryOwnedBlock {
  public:
   using T = typename Spec::Number;
+  using Seen = SeenRow<Spec>;
   using QueryTile = Tile<typename Spec::Factor, Spec::width>;
   using ValueTile = Tile<typename Spec::Factor, Spec::value_width>;
   static constexpr QueryOwnedMemory memory{Spec::shape()};
@@ -191,14 +191,14 @@ class QueryOwnedBlock {
     const ValueTile gradient(memory.gradient_at, rows), value(memory.values_at, columns);
     __syncthreads();
     if (spec_.has_product())
-      load_tile<threads>(query, call_.query.of(b_, h_), block_row_, rows, call_.queries, call_.width);
-    load_tile<threads>(gradient, call_.out_gradient.of(b_, h_), block_row_, rows, call_.queries, call_.value_width);
+      load_tile<threads, rows>(query, call_.query.of(b_, h_), block_row_, call_.queries, call_.width);
+    load_tile<threads, rows>(gradient, call_.out_gradient.of(b_, h_), block_row_, call_.queries, call_.value_width);
     for (int j = 0; j < call_.keys; j += columns) {
       const TileKind kind = kind_of_tile(call_.tiles, b_, h_, block_row_, j);
       if (kind == TileKind::none) continue;
       __syncthreads();
-      if (spec_.has_product()) load_tile<threads>(key, call_.key.of(b_, h_), j, columns, call_.keys, call_.width);
-      load_tile<threads>(value, call_.value.of(b_, h_), j, columns, call_.keys, call_.value_width);
+      if (spec_.has_product()) load_tile<threads, columns>(key, call_.key.of(b_, h_), j, call_.keys, call_.width);
+      load_tile<threads, columns>(value, call_.value.of(b_, h_), j, call_.keys, call_.value_width);
       if (spec_.has_dropout()) kept_.template draw<threads>(call_, b_, h_, block_row_, rows, j);
       __syncthreads();
       Strip<T, n> strip, out_products;
@@ -222,7 +222,7 @@ class QueryOwnedBlock {
     const int i = row_ + strip_row(2 * half);
     return i < call_.queries ? i : call_.queries - 1;
   }
-  __device__ SeenRow row_seen(int half) const { return SeenRow(call_.seen, b_, h_, query_of(half)); }
+  __device__ Seen row_seen(int half) const { return Seen(call_.seen, b_, h_, query_of(half)); }
 
   /// Computes D, and keeps it for the key-owned kernel.
   __device__ QueryNumbers<T> numbers_of(int half) const {
@@ -237,8 +237,7 @@ class QueryOwnedBlock {
     if (lane_of_thread() % 4 == 0 && row_ + strip_row(2 * half) < call_.queries) {
       call_.mean[at] = D;
       if (spec_.has_sink() && call_.sink_gradient)
-        call_.sink_gradient[at] =
-            -exponential<Spec::is_approximate()>(call_.sink[h_] - numbers.maximum) * numbers.inverse * numbers.mean;
+        call_.sink_gradient[at] = -exponential<Spec>(call_.sink[h_], numbers.maximum) * numbers.inverse * numbers.mean;
     }
     return numbers;
   }
@@ -249,8 +248,7 @@ class QueryOwnedBlock {
     for_strip<n>([&](int c, int e) {
       const int i = row_ + strip_row(e), at = j + strip_column(c, e), distance = at - i - call_.query_offset;
       const bool is_seen =
-          all_seen || (i < call_.queries && at < call_.keys && seen_[e / 2].has(call_.seen, at, distance) &&
-                       passes_masks(call_.seen, b_, h_, i, at));
+          all_seen || (i < call_.queries && at < call_.keys && seen_[e / 2].has(call_.seen, b_, h_, i, at, distance));
       PairGradients<T, Spec::most> made{};
       if (is_seen) {
         const T kept = spec_.has_dropout() ? kept_.factor(call_, i - block_row_, at) : T(1);
@@ -313,7 +311,7 @@ class QueryOwnedBlock {
   int b_, h_, block_row_, row_;  ///< the first query of the block, and of this thread's warp
   StripCaptures<Spec, true> captures_;
   OffsetSums<Spec>& offsets_;
-  SeenRow seen_[2];
+  Seen seen_[2];
   QueryNumbers<T> numbers_[2];
   KeptWeights kept_{memory.kept_at, rows};
   Strip<T, Spec::width / 8> query_gradient_;
@@ -336,6 +334,7 @@ template <class Spec>
 class KeyOwnedBlock {
  public:
   using T = typename Spec::Number;
+  using Seen = SeenRow<Spec>;
   using QueryTile = Tile<typename Spec::Factor, Spec::width>;
   using ValueTile = Tile<typename Spec::Factor, Spec::value_width>;
   static constexpr KeyOwnedMemory memory{Spec::shape()};
@@ -358,15 +357,15 @@ class KeyOwnedBlock {
   __device__ void run() {
     const QueryTile key(0, rows), query(memory.queries_at, columns);
     const ValueTile value(memory.values_at, rows), gradient(memory.gradient_at, columns);
-    if (spec_.has_product()) load_tile<threads>(key, call_.key.of(b_, h_), block_row_, rows, call_.keys, call_.width);
-    load_tile<threads>(value, call_.value.of(b_, h_), block_row_, rows, call_.keys, call_.value_width);
+    if (spec_.has_product()) load_tile<threads, rows>(key, call_.key.of(b_, h_), block_row_, call_.keys, call_.width);
+    load_tile<threads, rows>(value, call_.value.of(b_, h_), block_row_, call_.keys, call_.value_width);
     for (int i = 0; i < call_.queries; i += columns) {
       const TileKind kind = kind_of_tile(call_.tiles, b_, h_, i, block_row_);
       if (kind == TileKind::none) continue;
       __syncthreads();
       if (spec_.has_product())
-        load_tile<threads>(query, call_.query.of(b_, h_), i, columns, call_.queries, call_.width);
-      load_tile<threads>(gradient, call_.out_gradient.of(b_, h_), i, columns, call_.queries, call_.value_width);
+        load_tile<threads, columns>(query, call_.query.of(b_, h_), i, call_.queries, call_.width);
+      load_tile<threads, columns>(gradient, call_.out_gradient.of(b_, h_), i, call_.queries, call_.value_width);
       load_numbers(i);
       if (spec_.has_dropout()) kept_.template draw<threads>(call_, b_, h_, i, columns, block_row_);
       __syncthreads();
@@ -378,8 +377,8 @@ class KeyOwnedBlock {
         take_tile<true>(strip, out_products, i);
       else
         take_tile<false>(strip, out_products, i);
-      add_product(value_gradient_, out_products, gradient);
-      if (spec_.has_product()) add_product(key_gradient_, strip, query);
+      if (spec_.makes_values()) add_product(value_gradient_, out_products, gradient);
+      if (spec_.makes_keys()) add_product(key_gradient_, strip, query);
     }
     finish();
   }
@@ -401,9 +400,9 @@ class KeyOwnedBlock {
   __device__ void take_tile(Strip<T, n>& strip, Strip<T, n>& out_products, int first) {
     for_strip<n>([&](int c, int e) {
       const int j = row_ + strip_row(e), column = strip_column(c, e), i = first + column;
-      const bool is_seen = all_seen || (i < call_.queries && j < call_.keys &&
-                                        SeenRow(call_.seen, b_, h_, i).has(call_.seen, j, j - i - call_.query_offset) &&
-                                        passes_masks(call_.seen, b_, h_, i, j));
+      const bool is_seen =
+          all_seen || (i < call_.queries && j < call_.keys &&
+                       Seen(call_.seen, b_, h_, i).has(call_.seen, b_, h_, i, j, j - i - call_.query_offset));
       PairGradients<T, Spec::most> made{};
       if (is_seen) {
         const QueryNumbers<T> numbers(numbers_[column], numbers_[columns + column], numbers_[2 * columns + column],
@@ -420,8 +419,8 @@ class KeyOwnedBlock {
   }
 
   __device__ void finish() {
-    if (spec_.has_product()) write(call_.key_gradient.of(b_, h_), key_gradient_, call_.width);
-    write(call_.value_gradient.of(b_, h_), value_gradient_, call_.value_width);
+    if (spec_.makes_keys()) write(call_.key_gradient.of(b_, h_), key_gradient_, call_.width);
+    if (spec_.makes_values()) write(call_.value_gradient.of(b_, h_), value_gradient_, call_.value_width);
 #pragma unroll
     for (int k = 0; k < Spec::most; ++k) {
       if (k >= spec_.captures() || !spec_.wants(k) || spec_.index(k) != Index::key) continue;

@@ -22,18 +22,18 @@ struct RunningSoftmax {
   template <class Spec, int n>
   __device__ void take(Strip<T, n>& z, T (&shrink)[2]) {
     T largest[2] = {maximum[0], maximum[1]};
-    for_strip<n>([&](int c, int e) { largest[e / 2] = z.at[c][e] > largest[e / 2] ? z.at[c][e] : largest[e / 2]; });
+    for_strip<n>([&](int c, int e) { largest[e / 2] = larger(largest[e / 2], z.at[c][e]); });
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       largest[half] = largest_of_row(largest[half]);
       const T base = largest[half] == minus_infinity<T>() ? T(0) : largest[half];
-      shrink[half] = exponential<Spec::is_approximate()>(maximum[half] - base);
+      shrink[half] = exponential<Spec>(maximum[half], base);
       maximum[half] = largest[half];
       total[half] *= shrink[half], weight[half] *= shrink[half];
       largest[half] = base;
     }
     for_strip<n>([&](int c, int e) {
-      z.at[c][e] = exponential<Spec::is_approximate()>(z.at[c][e] - largest[e / 2]);
+      z.at[c][e] = exponential<Spec>(z.at[c][e], largest[e / 2]);
       total[e / 2] += z.at[c][e];
     });
   }
@@ -61,7 +61,7 @@ __device__ void make_logits(const AttentionCall<typename Spec::Number>& call, co
 /// The density of a logit, exp(min(z, 40)), where 40 is Normalizer::largest_exponent.
 template <class Spec, class T>
 __device__ T density(T z) {
-  return exponential<Spec::is_approximate()>(z < T(40) ? z : T(40));
+  return exponential<Spec>(z < T(40) ? z : T(40), T(0));
 }
 
 /// Renormalization::least.
@@ -74,6 +74,7 @@ template <class Spec>
 class ForwardBlock {
  public:
   using T = typename Spec::Number;
+  using Seen = SeenRow<Spec>;
   using QueryTile = Tile<typename Spec::Factor, Spec::width>;
   using ValueTile = Tile<typename Spec::Factor, Spec::value_width>;
   static constexpr ForwardMemory memory{Spec::shape()};
@@ -95,13 +96,13 @@ class ForwardBlock {
     const QueryTile query(0, rows), key(memory.keys_at, columns);
     const ValueTile value(memory.values_at, columns);
     if (spec_.has_product())
-      load_tile<threads>(query, call_.query.of(b_, h_), block_row_, rows, call_.queries, call_.width);
+      load_tile<threads, rows>(query, call_.query.of(b_, h_), block_row_, call_.queries, call_.width);
     for (int j = 0; j < call_.keys; j += columns) {
       const TileKind kind = kind_of_tile(call_.tiles, b_, h_, block_row_, j);
       if (kind == TileKind::none) continue;
       __syncthreads();
-      if (spec_.has_product()) load_tile<threads>(key, call_.key.of(b_, h_), j, columns, call_.keys, call_.width);
-      load_tile<threads>(value, call_.value.of(b_, h_), j, columns, call_.keys, call_.value_width);
+      if (spec_.has_product()) load_tile<threads, columns>(key, call_.key.of(b_, h_), j, call_.keys, call_.width);
+      load_tile<threads, columns>(value, call_.value.of(b_, h_), j, call_.keys, call_.value_width);
       if (spec_.has_dropout()) kept_.template draw<threads>(call_, b_, h_, block_row_, rows, j);
       __syncthreads();
       Strip<T, n> strip;
@@ -116,24 +117,25 @@ class ForwardBlock {
   }
 
  private:
-  __device__ SeenRow row_seen(int half) const {
+  __device__ Seen row_seen(int half) const {
     const int i = row_ + strip_row(2 * half);
-    return SeenRow(call_.seen, b_, h_, i < call_.queries ? i : call_.queries - 1);
+    return Seen(call_.seen, b_, h_, i < call_.queries ? i : call_.queries - 1);
   }
 
   /// Adds a tile of keys from j on, given the products of its strip.
   template <bool all_seen>
   __device__ void add_tile(Strip<T, n>& strip, int j, const ValueTile& value) {
     make_logits<all_seen, true>(call_, spec_, captures_, row_, j, strip, [&](int i, int at, int e) {
-      return i < call_.queries && at < call_.keys && seen_[e / 2].has(call_.seen, at, at - i - call_.query_offset) &&
-             passes_masks(call_.seen, b_, h_, i, at);
+      return i < call_.queries && at < call_.keys &&
+             seen_[e / 2].has(call_.seen, b_, h_, i, at, at - i - call_.query_offset);
     });
     if (spec_.has_densities()) {
       for_strip<n>([&](int c, int e) { strip.at[c][e] = density<Spec>(strip.at[c][e]); });
     } else {
       T shrink[2];
       softmax_.template take<Spec>(strip, shrink);
-      for_strip<Spec::value_width / 8>([&](int c, int e) { out_.at[c][e] *= shrink[e / 2]; });
+      if (__any_sync(~0u, shrink[0] != T(1) || shrink[1] != T(1)))  // few tiles have a new maximum
+        for_strip<Spec::value_width / 8>([&](int c, int e) { out_.at[c][e] *= shrink[e / 2]; });
     }
     for_strip<n>([&](int c, int e) { strip.at[c][e] = weight<all_seen>(strip.at[c][e], c, e, j); });
     add_product(out_, strip, value);
@@ -167,8 +169,8 @@ class ForwardBlock {
       if (spec_.has_sink()) {
         const T sink = call_.sink[h_], larger = sink > maximum ? sink : maximum;
         const T base = larger == minus_infinity<T>() ? T(0) : larger;
-        shrink = exponential<Spec::is_approximate()>(maximum - base);
-        total = total * shrink + exponential<Spec::is_approximate()>(sink - base);
+        shrink = exponential<Spec>(maximum, base);
+        total = total * shrink + exponential<Spec>(sink, base);
         maximum = larger;
       }
       const bool sees_none = maximum == minus_infinity<T>();
@@ -193,7 +195,7 @@ class ForwardBlock {
   const Spec& spec_;
   int b_, h_, block_row_, row_;  ///< the first query of the block, and of this thread's warp
   StripCaptures<Spec, true> captures_;
-  SeenRow seen_[2];
+  Seen seen_[2];
   KeptWeights kept_{memory.kept_at, rows};
   RunningSoftmax<T> softmax_;
   Strip<T, Spec::value_width / 8> out_;

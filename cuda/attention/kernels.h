@@ -18,15 +18,15 @@ void run_kernel(Pass pass, const TileCall& call, std::int64_t bytes, const Atten
 /// The number of blocks of a kernel.
 template <class T>
 unsigned blocks_of(Pass pass, const BlockShape& block, const AttentionCall<T>& call) {
-  const int rows = pass == Pass::key_gradients ? call.keys : call.queries;
+  const int rows = pass >= Pass::key_gradients ? call.keys : call.queries;
   const int tiles = pass == Pass::query_gradients ? call.parts : (rows + block.rows() - 1) / block.rows();
   return static_cast<unsigned>(call.sentences) * static_cast<unsigned>(call.heads) * static_cast<unsigned>(tiles);
 }
 
 inline const char* name_of(Pass pass) {
-  return pass == Pass::forward           ? "attention_forward"
-         : pass == Pass::query_gradients ? "attention_query_gradients"
-                                         : "attention_key_gradients";
+  constexpr const char* names[] = {"attention_forward", "attention_query_gradients", "attention_key_gradients",
+                                   "attention_value_gradients"};
+  return names[static_cast<int>(pass)];
 }
 
 }  // namespace fovea::cuda

@@ -58,7 +58,7 @@ class FormulaChain {
 
 /// The Spec of all calls with heads of up to this width.
 template <class T, class Factor_, int width_>
-class HostSpec {
+class HostSpec : public AnySeenPairs {
  public:
   using Number = T;
   using Factor = Factor_;
@@ -83,6 +83,8 @@ class HostSpec {
     return number;
   }
   bool has_product() const { return known_.has_product; }
+  bool makes_keys() const { return known_.makes_keys; }
+  bool makes_values() const { return known_.makes_values; }
   bool has_window() const { return known_.has_window; }
   bool has_sink() const { return known_.has_sink; }
   bool has_dropout() const { return known_.has_dropout; }

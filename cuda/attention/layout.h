@@ -1,11 +1,12 @@
 /// The sizes of a block's tiles, and where they lie in its shared memory: for the kernels, and for the host that
 /// launches them.
 #pragma once
+#include "tensor/formula/target.h"
 
 namespace fovea::cuda {
 
-/// The three kernels.
-enum class Pass { forward, query_gradients, key_gradients };
+/// The kernels. That of key gradients also makes those of values, unless rows are so wide that two kernels must.
+enum class Pass { forward, query_gradients, key_gradients, value_gradients };
 
 /// A block has 16 · warps rows, queries or keys, and takes `columns` of the others at a time.
 struct BlockShape {
@@ -20,7 +21,7 @@ struct BlockShape {
 };
 
 /// The bits of dropout for so many queries: see KeptWeights.
-constexpr int kept_bytes(int queries) { return 16 * queries; }
+FOVEA_HD constexpr int kept_bytes(int queries) { return 16 * queries; }
 
 struct ForwardMemory {
   int keys_at, values_at, kept_at, bytes;

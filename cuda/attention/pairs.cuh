@@ -8,6 +8,7 @@
 ///   Number, Factor        type of numbers, and of factors of products in shared memory: float, double or Bf16
 ///   width, value_width, warps, columns, shape()    see BlockShape
 ///   most, most_slots      room for captures, and for slots
+///   most_always, most_dilations, most_masks    see SeenRow
 ///   captures(), logits()  number of captures, those of the logit first, and how many these are
 ///   index(k)              how capture k is found; wants(k): whether its gradient is needed
 ///   slots(), slot(k)      number of captures Index::offset that want a gradient, and the number of k among them
@@ -21,13 +22,19 @@ namespace fovea::cuda {
 
 // ---- Functions of numbers
 
-template <bool is_approximate, class T>
-__device__ inline T exponential(T x) {
-#ifndef FOVEA_CUDA_ON_HOST
-  if constexpr (is_approximate && sizeof(T) == 4) return __expf(x);
-  return ::exp(x);
+/// exp(x − base), where Spec::is_approximate() with an error of about 2^-20.
+template <class Spec, class T>
+__device__ inline T exponential(T x, T base) {
+#ifdef FOVEA_CUDA_ON_HOST
+  return std::exp(x - base);
 #else
-  return std::exp(x);
+  if constexpr (Spec::is_approximate() && sizeof(T) == 4) {
+    constexpr float log2_e = 1.44269504f;
+    float power;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x * log2_e - base * log2_e));
+    return power;
+  }
+  return ::exp(x - base);
 #endif
 }
 template <class T>
@@ -37,28 +44,37 @@ __device__ inline T minus_infinity() {
 
 // ---- Which pairs are seen
 
-/// The keys that one query sees, but for masks.
+/// The keys that one query sees. Room has most_always, most_dilations and most_masks, the largest numbers of those
+/// parts of SeenPairs: a Spec, or AnySeenPairs.
+template <class Room>
 struct SeenRow {
-  std::int32_t first, end;                                          ///< by the visible keys and all ranges
-  std::int32_t always_first[most_ranges], always_end[most_ranges];  ///< by ranges that are always seen
+  static constexpr int most_always = Room::most_always;
+  std::int32_t first, end;                                                  ///< by the visible keys and all ranges
+  std::int32_t always_first[most_always + 1], always_end[most_always + 1];  ///< by ranges that are always seen
 
   __device__ SeenRow(const SeenPairs& seen, int b, int h, int i) {
     const std::int32_t visible_first = seen.visible.first.at(b, h, i), visible_end = seen.visible.end.at(b, h, i);
     first = visible_first, end = visible_end;
-    for (int k = 0; k < most_ranges; ++k) {
-      if (k < seen.range_count) narrow(first, end, seen.ranges[k], b, h, i);
+    for (int k = 0; k < seen.range_count; ++k) narrow(first, end, seen.ranges[k], b, h, i);
+#pragma unroll
+    for (int k = 0; k < most_always; ++k) {
       always_first[k] = visible_first, always_end[k] = visible_end;
       if (k < seen.always_count) narrow(always_first[k], always_end[k], seen.always[k], b, h, i);
     }
   }
 
-  /// `distance` is j − i in tokens.
-  __device__ bool has(const SeenPairs& seen, int j, int distance) const {
+  /// Whether the query of this row sees key j; `distance` is j − i in tokens.
+  __device__ bool has(const SeenPairs& seen, int b, int h, int i, int j, int distance) const {
     bool sees = first <= j && j < end;
-    for (int k = 0; k < most_dilations; ++k)
+#pragma unroll
+    for (int k = 0; k < Room::most_dilations; ++k)
       if (k < seen.dilation_count) sees = sees && distance % seen.dilations[k] == 0;
-    for (int k = 0; k < most_ranges; ++k)
+#pragma unroll
+    for (int k = 0; k < most_always; ++k)
       if (k < seen.always_count) sees = sees || (always_first[k] <= j && j < always_end[k]);
+#pragma unroll
+    for (int k = 0; k < Room::most_masks; ++k)
+      if (k < seen.mask_count) sees = sees && seen.masks[k].of(b, h).at(i, j);
     return sees;
   }
 
@@ -69,11 +85,9 @@ struct SeenRow {
   }
 };
 
-__device__ inline bool passes_masks(const SeenPairs& seen, int b, int h, int i, int j) {
-  for (int k = 0; k < most_masks; ++k)
-    if (k < seen.mask_count && !seen.masks[k].of(b, h).at(i, j)) return false;
-  return true;
-}
+struct AnySeenPairs {
+  static constexpr int most_always = most_ranges, most_dilations = cuda::most_dilations, most_masks = cuda::most_masks;
+};
 
 /// What the map says of a tile that begins with query i and key j.
 __device__ inline TileKind kind_of_tile(const TileMap& map, int b, int h, int i, int j) {

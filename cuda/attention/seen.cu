@@ -19,14 +19,14 @@ __global__ void map_tiles(SeenPairs seen, TileMap map, int heads, int queries, i
     for (int r = static_cast<int>(threadIdx.x); r < map_tile; r += warp_lanes) {
       const int i = at.tile * map_tile + r;
       if (i >= queries) continue;
-      const SeenRow row(seen, at.b, at.h, i);
+      const SeenRow<AnySeenPairs> row(seen, at.b, at.h, i);
       if (seen.mask_count == 0 && seen.dilation_count == 0 && seen.always_count == 0) {
         const int from = row.first > first ? row.first : first, to = row.end < end ? row.end : end;
         any = any || from < to, all = all && from == first && to == end;
         continue;
       }
       for (int j = first; j < end; ++j) {
-        const bool sees = row.has(seen, j, j - i - query_offset) && passes_masks(seen, at.b, at.h, i, j);
+        const bool sees = row.has(seen, at.b, at.h, i, j, j - i - query_offset);
         any = any || sees, all = all && sees;
       }
     }

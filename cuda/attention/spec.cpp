@@ -8,15 +8,23 @@ namespace fovea::cuda {
 
 namespace {
 
-/// The tiles of a pass, as large as registers and 96 KiB of shared memory allow.
-void choose_tiles(BlockShape& block, Pass pass) {
-  // Numbers that a thread holds for each column of its strips: sums, and a second strip in the backward passes.
-  const int outputs = pass == Pass::forward           ? block.value_width
-                      : pass == Pass::query_gradients ? block.width
-                                                      : block.width + block.value_width;
-  const int held = outputs / 2 * block.number_bytes / 4;  // registers
-  block.warps = 4;
-  block.columns = held > 96 ? 16 : held > 48 || (block.number_bytes == 8 && held > 32) ? 32 : 64;
+/// Registers of a thread that hold sums of a pass, if its strips have so many columns.
+int registers_of_sums(const SpecOfCall& spec, Pass pass, int columns) {
+  const BlockShape& block = spec.block;
+  int outputs = pass == Pass::query_gradients ? block.width : 0;  // columns of the results that a row has
+  if (pass == Pass::forward || spec.makes_values) outputs += block.value_width;
+  if (pass == Pass::key_gradients && spec.makes_keys) outputs += block.width;
+  const int strips = pass == Pass::forward ? 1 : 2;
+  return (outputs + strips * columns) / 2 * block.number_bytes / 4;
+}
+
+/// Chooses tiles as large as registers and 96 KiB of shared memory allow. The products of factors that are not rounded
+/// take more registers (cuda/attention/README.md has what ptxas says).
+void choose_tiles(SpecOfCall& spec, Pass pass) {
+  BlockShape& block = spec.block;
+  const int most_registers = spec.rounds ? 112 : 90;
+  block.warps = 4, block.columns = 64;
+  while (registers_of_sums(spec, pass, block.columns) > most_registers && block.columns > 16) block.columns /= 2;
   while (shared_bytes(pass, block) > 96 << 10 && block.columns > 16) block.columns /= 2;
   while (shared_bytes(pass, block) > 96 << 10 && block.warps > 1) block.warps /= 2;
 }
@@ -38,6 +46,13 @@ std::string cases(std::size_t count, const Text& text) {
 
 }  // namespace
 
+bool splits_key_gradients(const TileCall& call) {
+  const LoweredCall& lowered = call.lowered;
+  const std::int64_t width = lowered.queries.defined() ? lowered.queries.size(3) : 0;
+  return width > 0 &&
+         (width + lowered.values.size(3)) * static_cast<std::int64_t>(size_of(lowered.values.dtype())) > 1024;
+}
+
 SpecOfCall spec_of(const TileCall& call, Pass pass) {
   const LoweredCall& lowered = call.lowered;
   SpecOfCall spec;
@@ -49,6 +64,9 @@ SpecOfCall spec_of(const TileCall& call, Pass pass) {
   spec.has_product = lowered.queries.defined();
   spec.has_window = !lowered.window.parts.empty();
   spec.has_sink = lowered.sink.defined();
+  spec.makes_keys = pass == Pass::key_gradients && spec.has_product;
+  spec.makes_values = pass == Pass::value_gradients || (pass == Pass::key_gradients && !splits_key_gradients(call));
+  spec.always = lowered.always.size(), spec.dilations = lowered.dilations.size(), spec.masks = lowered.masks.size();
   spec.has_dropout = call.dropout.probability > 0;
   spec.renormalizes = lowered.renormalizes;
   spec.has_densities = lowered.densities;
@@ -62,7 +80,7 @@ SpecOfCall spec_of(const TileCall& call, Pass pass) {
   block.slots = 0;
   for (std::size_t k = 0; k < spec.wants.size(); ++k)
     if (spec.wants[k] && spec.indices[k] == Index::offset) ++block.slots;
-  choose_tiles(block, pass);
+  choose_tiles(spec, pass);
   return spec;
 }
 
@@ -119,39 +137,42 @@ struct Spec {{
   using Number = T;
   using Factor = {factor};
   static constexpr int width = {width}, value_width = {value_width}, warps = {warps}, columns = {columns},
-                       most = {most}, most_slots = {slots};
+                       most = {most}, most_slots = {slots}, most_always = {always},
+                       most_dilations = {dilations}, most_masks = {masks};
   static constexpr cuda::BlockShape shape() {{
     return {{warps, columns, width, value_width, sizeof(Factor), sizeof(Number), most_slots}};
   }}
-  static constexpr int captures() {{ return {captures}; }}
-  static constexpr int logits() {{ return {logits}; }}
-  static constexpr int slots() {{ return {slots}; }}
-  static constexpr cuda::Index index(int k) {{
+  static __device__ constexpr int captures() {{ return {captures}; }}
+  static __device__ constexpr int logits() {{ return {logits}; }}
+  static __device__ constexpr int slots() {{ return {slots}; }}
+  static __device__ constexpr cuda::Index index(int k) {{
     switch (k) {{
 {indices}      default: return cuda::Index::head;
     }}
   }}
-  static constexpr bool wants(int k) {{
+  static __device__ constexpr bool wants(int k) {{
     switch (k) {{
 {wanted}      default: return false;
     }}
   }}
-  static constexpr int slot(int k) {{
+  static __device__ constexpr int slot(int k) {{
     switch (k) {{
 {slot_numbers}      default: return 0;
     }}
   }}
-  static constexpr bool has_product() {{ return {product}; }}
-  static constexpr bool has_window() {{ return {window}; }}
-  static constexpr bool has_sink() {{ return {sink}; }}
-  static constexpr bool has_dropout() {{ return {dropout}; }}
-  static constexpr bool renormalizes() {{ return {renormalizes}; }}
-  static constexpr bool has_densities() {{ return {densities}; }}
-  static constexpr bool is_approximate() {{ return {rounds}; }}
+  static __device__ constexpr bool has_product() {{ return {product}; }}
+  static __device__ constexpr bool makes_keys() {{ return {keys}; }}
+  static __device__ constexpr bool makes_values() {{ return {values}; }}
+  static __device__ constexpr bool has_window() {{ return {window}; }}
+  static __device__ constexpr bool has_sink() {{ return {sink}; }}
+  static __device__ constexpr bool has_dropout() {{ return {dropout}; }}
+  static __device__ constexpr bool renormalizes() {{ return {renormalizes}; }}
+  static __device__ constexpr bool has_densities() {{ return {densities}; }}
+  static __device__ constexpr bool is_approximate() {{ return {rounds}; }}
 {members}
   T constants[{constants}];
 }};
-extern "C" __global__ void __launch_bounds__({threads}) {kernel}(
+extern "C" __global__ void __launch_bounds__({threads}, 1) {kernel}(
     const __grid_constant__ cuda::AttentionCall<{number}> call, const __grid_constant__ Spec spec) {{
   cuda::{pass}(call, spec);
 }}
@@ -161,16 +182,17 @@ extern "C" __global__ void __launch_bounds__({threads}) {kernel}(
       fmt::arg("factor", spec.rounds ? "cuda::Bf16" : number), fmt::arg("width", block.width),
       fmt::arg("value_width", block.value_width), fmt::arg("warps", block.warps), fmt::arg("columns", block.columns),
       fmt::arg("most", std::max<std::size_t>(n, 1)), fmt::arg("slots", block.slots), fmt::arg("captures", n),
+      fmt::arg("always", spec.always), fmt::arg("dilations", spec.dilations), fmt::arg("masks", spec.masks),
       fmt::arg("logits", spec.logits),
       fmt::arg("indices",
                cases(n, [&](std::size_t k) { return fmt::format("cuda::Index::{}", name_of(spec.indices[k])); })),
       fmt::arg("wanted", cases(n, [&](std::size_t k) { return spec.wants[k] ? "true" : "false"; })),
       fmt::arg("slot_numbers", cases(n, [&](std::size_t k) { return slots[k]; })),
-      fmt::arg("product", spec.has_product), fmt::arg("window", spec.has_window), fmt::arg("sink", spec.has_sink),
-      fmt::arg("dropout", spec.has_dropout), fmt::arg("renormalizes", spec.renormalizes),
-      fmt::arg("densities", spec.has_densities), fmt::arg("rounds", spec.rounds), fmt::arg("members", members),
-      fmt::arg("constants", constants_of(spec).size()), fmt::arg("threads", 32 * block.warps),
-      fmt::arg("kernel", kernel_of_text),
+      fmt::arg("product", spec.has_product), fmt::arg("window", spec.has_window), fmt::arg("keys", spec.makes_keys),
+      fmt::arg("values", spec.makes_values), fmt::arg("sink", spec.has_sink), fmt::arg("dropout", spec.has_dropout),
+      fmt::arg("renormalizes", spec.renormalizes), fmt::arg("densities", spec.has_densities),
+      fmt::arg("rounds", spec.rounds), fmt::arg("members", members), fmt::arg("constants", constants_of(spec).size()),
+      fmt::arg("threads", 32 * block.warps), fmt::arg("kernel", kernel_of_text),
       fmt::arg("pass", pass == Pass::forward           ? "attention_forward"
                        : pass == Pass::query_gradients ? "attention_query_gradients"
                                                        : "attention_key_gradients"));

@@ -17,13 +17,18 @@ struct SpecOfCall {
   int logits = 0;  ///< number of captures that the logit reads
   std::vector<Index> indices;
   std::vector<bool> wants;
+  std::size_t always = 0, dilations = 0, masks = 0;  ///< numbers of these parts of the LoweredCall
   bool has_product = false, has_window = false, has_sink = false, has_dropout = false, renormalizes = false,
        has_densities = false;
+  bool makes_keys = false, makes_values = false;  ///< which gradients a key-owned kernel makes
   Expression logit, logit_gradients, weight, weight_gradients;
 };
 
 /// The Spec of one of a call's kernels.
 SpecOfCall spec_of(const TileCall& call, Pass pass);
+
+/// Whether the gradients of keys and of values are made by two kernels, because registers cannot hold both.
+bool splits_key_gradients(const TileCall& call);
 
 /// The text of the kernel, a function that is called attention_kernel.
 std::string kernel_text(const SpecOfCall& spec, Pass pass);

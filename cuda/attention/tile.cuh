@@ -47,11 +47,17 @@ __device__ inline T sum_of_row(T mine) {
   return mine + __shfl_xor_sync(~0u, mine, 2);
 }
 template <class T>
+__device__ inline T larger(T a, T b) {
+#ifdef FOVEA_CUDA_ON_HOST
+  return b > a ? b : a;
+#else
+  return ::max(a, b);
+#endif
+}
+template <class T>
 __device__ inline T largest_of_row(T mine) {
-  T other = __shfl_xor_sync(~0u, mine, 1);
-  mine = other > mine ? other : mine;
-  other = __shfl_xor_sync(~0u, mine, 2);
-  return other > mine ? other : mine;
+  mine = larger(mine, __shfl_xor_sync(~0u, mine, 1));
+  return larger(mine, __shfl_xor_sync(~0u, mine, 2));
 }
 
 /// Rows of numbers in shared memory, as factors of type P: float, double or Bf16. Rows are padded by 16 bytes, so that
@@ -84,31 +90,42 @@ __device__ inline void store_four(Bf16* to, const float* x) {
 #endif
 }
 
-/// Reads four neighbouring numbers.
+/// Reads four numbers that are `step` apart. `packed`: they are neighbours, at a multiple of 16 bytes.
 template <class T>
-__device__ inline void load_four(const Operand<const T>& from, int row, int column, T* x) {
+__device__ inline void load_four(const T* from, bool packed, std::int64_t step, T* x) {
 #ifndef FOVEA_CUDA_ON_HOST
   if constexpr (sizeof(T) == 4)
-    if (from.packed) {
-      const float4 four = *reinterpret_cast<const float4*>(&from.at(row, column));
+    if (packed) {
+      const float4 four = *reinterpret_cast<const float4*>(from);
       x[0] = four.x, x[1] = four.y, x[2] = four.z, x[3] = four.w;
       return;
     }
 #endif
-  for (int k = 0; k < 4; ++k) x[k] = from.at(row, column + k);
+  for (int k = 0; k < 4; ++k) x[k] = from[packed ? k : k * step];
 }
 
 /// Copies `rows` rows of `from` [count, columns], from row `first` on, to a tile, by all threads of the block. What
 /// lies outside of the matrix is 0.
-template <int threads, class P, int width, class T>
-__device__ void load_tile(const Tile<P, width>& tile, const Operand<const T>& from, int first, int rows, int count,
-                          int columns) {
-  constexpr int packs = width / 4;
+template <int threads, int rows, class P, int width, class T>
+__device__ void load_tile(const Tile<P, width>& tile, const Operand<const T>& from, int first, int count, int columns) {
+  constexpr int packs = width / 4, step = threads / packs;  // a thread's packs are in one column, `step` rows apart
+  if (threads % packs == 0 && rows % step == 0 && from.packed && columns == width && first + rows <= count) {
+    const int row = static_cast<int>(threadIdx.x) / packs, column = 4 * (static_cast<int>(threadIdx.x) % packs);
+    const T* source = &from.at(first + row, column);
+#pragma unroll 4
+    for (int r = row; r < rows; r += step, source += step * from.row) {
+      T x[4];
+      load_four(source, true, 1, x);
+      store_four(&tile.at(r, column), x);
+    }
+    return;
+  }
+#pragma unroll 1
   for (int k = static_cast<int>(threadIdx.x); k < rows * packs; k += threads) {
     const int row = k / packs, column = 4 * (k % packs), at = first + row;
     T x[4] = {T(0), T(0), T(0), T(0)};
     if (at < count && column + 4 <= columns)
-      load_four(from, at, column, x);
+      load_four(&from.at(at, column), from.packed, from.column, x);
     else if (at < count)
       for (int e = 0; e < 4; ++e)
         if (column + e < columns) x[e] = from.at(at, column + e);
@@ -143,13 +160,13 @@ __device__ void add_product_of_rows(Strip<float, n>& sums, const Tile<Bf16, widt
 #pragma unroll
   for (int k = 0; k < width; k += 16) {
     LeftTile left;
-    load_four_matrices<false>(left.pairs, &a.at(row, k), a.stride);
+    load_four_matrices<TileOrder::left>(left.pairs, &a.at(row, k), a.stride);
 #pragma unroll
     for (int c = 0; c < n; c += 2) {
       std::uint32_t four[4];
-      load_four_matrices<false>(four, &b.at(8 * c, k), b.stride);
-      multiply_add(sums.at[c], left, RightTile{{four[0], four[2]}});
-      multiply_add(sums.at[c + 1], left, RightTile{{four[1], four[3]}});
+      load_four_matrices<TileOrder::right_of_rows>(four, &b.at(8 * c, k), b.stride);
+      multiply_add(sums.at[c], left, RightTile{{four[0], four[1]}});
+      multiply_add(sums.at[c + 1], left, RightTile{{four[2], four[3]}});
     }
   }
 }
@@ -184,7 +201,7 @@ __device__ void add_product(Strip<float, width / 8>& sums, const Strip<float, n>
 #pragma unroll
     for (int m = 0; m < width / 8; m += 2) {
       std::uint32_t four[4];
-      load_four_matrices<true>(four, &b.at(8 * c, 8 * m), b.stride);
+      load_four_matrices<TileOrder::right>(four, &b.at(8 * c, 8 * m), b.stride);
       multiply_add(sums.at[m], left, RightTile{{four[0], four[1]}});
       multiply_add(sums.at[m + 1], left, RightTile{{four[2], four[3]}});
     }
