@@ -1,0 +1,231 @@
+// Fused attention on a GPU: the kernels of cuda/attention against the composed engine on the CPU. Where there is no
+// GPU, the CPU runs them (tests/cuda_on_host), with FOVEA_CUDA_ORDERS=4 in four orders of threads and blocks, which
+// must agree bit for bit.
+#include <boost/test/unit_test.hpp>
+
+#include "attention/engine/attend.h"
+#include "attention/engine/lowered.h"
+#include "attention/registry.h"
+#include "autograd/operations.h"
+#include "tensor/formula/recorded.h"
+#include "tensor/gemm.h"
+#include "tensor/kernels.h"
+#include "tests/attention/attentions.h"
+#include "tests/device.h"
+
+using namespace fovea;
+using namespace fovea::test;
+
+namespace {
+
+struct Case {
+  std::int64_t queries, keys;
+  std::int64_t model_dim = 6;  ///< two heads of half this width
+  DType dtype = DType::f64;
+  double dropout = 0, scale = 1;  ///< of the states
+  bool hides_rows = false;        ///< some queries see no key
+};
+
+/// The output, then the gradients of the states and of every parameter, with one random cotangent.
+std::vector<std::vector<double>> results(const std::string& specification, Place place, const Case& c, Device device) {
+  AttentionShape shape{.model_dim = c.model_dim, .heads = 2, .layer = 0, .layers = 2, .place = place};
+  shape.dropout = c.dropout;
+  const auto attention = attention_factory(specification)(shape);
+  attention->to(DType::f64);
+  Generator generator(5);
+  for (auto& parameter : attention->parameters()) {
+    const double size = parameter.variable.rank() == 2 ? 1.5 / std::sqrt(static_cast<double>(c.model_dim)) : 1;
+    Variable(parameter.variable).value().copy_from(random_tensor(parameter.variable.shape(), generator, -size, size));
+  }
+  attention->to(c.dtype);
+  attention->to(device);
+  attention->train(c.dropout > 0);
+  auto states = [&](std::int64_t rows) {
+    const Tensor x = random_tensor({2, rows, c.model_dim}, generator, -c.scale, c.scale);
+    return Variable(x.to(c.dtype).to(device), true);
+  };
+  std::vector<Variable> inputs{states(c.keys)};
+  if (place == Place::cross) inputs.push_back(states(c.queries));
+  for (auto& parameter : attention->parameters()) inputs.push_back(parameter.variable);
+  const std::int64_t I = place == Place::cross ? c.queries : c.keys;
+  std::vector<std::uint8_t> allowed;
+  for (std::int64_t i = 0; i < I; ++i)
+    for (std::int64_t j = 0; j < c.keys; ++j) allowed.push_back(i % 5 != 3 && (3 * i + j) % 4 != 1);
+  AttentionInput input{.query = inputs[place == Place::cross ? 1 : 0],
+                       .key = inputs[0],
+                       .value = inputs[0],
+                       .key_lengths = Tensor::from(std::vector<std::int32_t>{static_cast<std::int32_t>(c.keys),
+                                                                             static_cast<std::int32_t>(c.keys / 2 + 1)},
+                                                   {2})
+                                          .to(device),
+                       .mask = test_mask(I, c.keys).to(c.dtype).to(device),
+                       .causal = place == Place::decoder};
+  if (c.hides_rows) input.allowed = Tensor::from(allowed, {1, 1, I, c.keys}).to(device);
+  RandomScope random({.seed = 4, .update = 7});
+  const Variable out = attention->forward(input);
+  std::vector<Variable> all{out};
+  const Variable cotangent(random_tensor(out.shape(), generator).to(c.dtype).to(device));
+  for (Variable& gradient : grad(out, inputs, cotangent)) all.push_back(gradient);
+  std::vector<std::vector<double>> numbers;
+  for (const Variable& x : all) numbers.push_back(x.value().to_vector<double>());
+  return numbers;
+}
+
+double largest(const std::vector<double>& x) {
+  double found = 0;
+  for (double one : x) found = std::max(found, std::abs(one));
+  return found;
+}
+
+/// The largest difference of two results, relative to the largest number of each tensor or, where that is small, such
+/// as the gradient of a bias that the softmax cancels, to a twentieth of the largest number of all.
+double difference(const std::vector<std::vector<double>>& a, const std::vector<std::vector<double>>& b) {
+  double found = a.size() == b.size() ? 0 : std::nan(""), of_all = 0;
+  for (const auto& x : b) of_all = std::max(of_all, largest(x));
+  for (std::size_t k = 0; k < std::min(a.size(), b.size()); ++k) {
+    const double scale = std::max({largest(b[k]), of_all / 20, 1e-30});
+    if (a[k].size() != b[k].size()) return std::nan("");
+    for (std::size_t e = 0; e < a[k].size(); ++e) {
+      const double one = std::abs(a[k][e] - b[k][e]) / scale;
+      found = one <= found ? found : one;  // a NaN stays
+    }
+  }
+  return found;
+}
+
+void check_against_the_cpu(const std::string& specification, Place place, const Case& c, double tolerance) {
+  BOOST_TEST_CONTEXT(specification << " in place " << static_cast<int>(place) << ", " << c.queries << " queries, "
+                                   << c.keys << " keys") {
+    std::vector<std::vector<double>> expected;
+    {
+      AttentionEngineScope composed(AttentionEngine::composed);
+      Case exact = c;
+      exact.dtype = DType::f64;
+      expected = results(specification, place, exact, Device::cpu);
+    }
+    AttentionEngineScope fused(AttentionEngine::fused);
+    const double found = difference(results(specification, place, c, Device::cuda), expected);
+    BOOST_TEST(found <= tolerance);
+  }
+}
+
+/// One of each way in which a formula reads numbers, and each part of a plan that kernels know.
+const std::vector<std::string> kinds{"global",
+                                     "gaussian",
+                                     "relative(clip=3,values=false)",
+                                     "t5",
+                                     "alibi",
+                                     "dman",
+                                     "mask",
+                                     "sman",
+                                     "soft_cap",
+                                     "adaptive_span",
+                                     "local_p(window=3)",
+                                     "gaussian_location(normalize=true)",
+                                     "location",
+                                     "sinks",
+                                     "sliding(left=3,right=2,dilation=2)",
+                                     "forgetting",
+                                     "activation",
+                                     "heads(gaussian*1, sliding(left=3, right=2)*1)"};
+
+std::vector<std::string> usable_kinds() {
+  std::vector<std::string> usable;
+  for (const std::string& kind : kinds) {
+    AttentionEngineScope composed(AttentionEngine::composed);
+    if (usable_attention(kind, Place::encoder)) usable.push_back(kind);
+  }
+  return usable;
+}
+
+std::uint64_t launches_named(const std::string& beginning) {
+  std::uint64_t count = 0;
+  for (const LaunchCount& launch : kernels(Device::cuda).launches())
+    if (launch.kernel.starts_with(beginning)) count += launch.launches;
+  return count;
+}
+
+/// x · y + x, or another function of x and y.
+template <class F>
+bool is_linear(const F& f) {
+  return is_linear_in(record_expression(2, [&](std::span<const Recorded> x) { return std::vector{f(x[0], x[1])}; }), 0);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(attention_on_tiles)
+
+BOOST_AUTO_TEST_CASE(any_length_is_right_with_tails_of_tiles, *with_cuda()) {
+  for (const std::string& kind : usable_kinds()) {
+    for (std::int64_t n : {1, 17, 70}) check_against_the_cpu(kind, Place::encoder, {n, n}, 1e-10);
+    check_against_the_cpu(kind, Place::decoder, {130, 130}, 1e-10);
+  }
+  for (const char* kind : {"global", "gaussian", "t5"}) {
+    check_against_the_cpu(kind, Place::cross, {1, 130}, 1e-10);
+    check_against_the_cpu(kind, Place::cross, {130, 1}, 1e-10);
+    check_against_the_cpu(kind, Place::cross, {67, 18}, 1e-10);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(queries_that_see_no_key_have_output_and_gradient_0, *with_cuda()) {
+  for (const std::string& kind : usable_kinds()) {
+    Case c{40, 40};
+    c.hides_rows = true;
+    check_against_the_cpu(kind, Place::encoder, c, 1e-10);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(dropout_draws_the_bits_of_the_cpu, *with_cuda()) {
+  for (const char* kind :
+       {"global", "gaussian", "gaussian_location(normalize=true)", "heads(gaussian*1, sliding(left=3, right=2)*1)"}) {
+    Case c{150, 150};
+    c.dropout = 0.3;
+    check_against_the_cpu(kind, Place::encoder, c, 1e-10);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(heads_of_any_width_to_128, *with_cuda()) {
+  for (std::int64_t width : {16, 24, 64, 100, 128})
+    for (const char* kind : {"gaussian", "relative(clip=3,values=false)"})
+      check_against_the_cpu(kind, Place::encoder, {35, 35, 2 * width}, 1e-10);
+}
+
+BOOST_AUTO_TEST_CASE(f32_and_bf16_are_as_exact_as_their_numbers, *with_cuda()) {
+  for (const std::string& kind : usable_kinds()) {
+    check_against_the_cpu(kind, Place::encoder, {70, 70, 64, DType::f32}, 2e-5);
+    const Precision before = matmul_precision();
+    set_matmul_precision(Precision::bf16);
+    check_against_the_cpu(kind, Place::encoder, {70, 70, 64, DType::f32}, 0.05);
+    set_matmul_precision(before);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(logits_of_ten_thousand, *with_cuda()) {
+  for (const char* kind : {"global", "gaussian", "sinks"}) {
+    Case c{33, 33};
+    c.scale = 150;
+    check_against_the_cpu(kind, Place::encoder, c, 1e-8);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_call_is_few_kernels, *with_cuda()) {
+  AttentionEngineScope fused(AttentionEngine::fused);
+  for (const char* kind : {"global", "gaussian", "sinks", "sliding(left=3, right=2)"}) {
+    const std::uint64_t before = launches_named("attention_");
+    results(kind, Place::encoder, {20, 20}, Device::cuda);
+    BOOST_TEST(launches_named("attention_") - before <= 4u, kind);  // the map of tiles, forward, two backward
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_formula_that_is_a_multiple_is_known, *cpu_only()) {
+  BOOST_TEST(is_linear([](auto x, auto y) { return x * y; }));
+  BOOST_TEST(is_linear([](auto x, auto y) { return -x / (y * y) + x; }));
+  BOOST_TEST(is_linear([](auto x, auto y) { return select(y < Recorded(1), x * exp(y), Recorded(0)); }));
+  BOOST_TEST(!is_linear([](auto x, auto y) { return x + y; }));
+  BOOST_TEST(!is_linear([](auto x, auto y) { return x * x * y; }));
+  BOOST_TEST(!is_linear([](auto x, auto y) { return y / x; }));
+  BOOST_TEST(!is_linear([](auto x, auto y) { return select(x < y, x, Recorded(0)); }));
+  BOOST_TEST(!is_linear([](auto x, auto y) { return select(y < Recorded(1), x, Recorded(2)); }));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
