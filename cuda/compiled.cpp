@@ -1,6 +1,7 @@
 #include "cuda/compiled.h"
 
 #include <algorithm>
+#include <future>
 #include <map>
 #include <mutex>
 #include <vector>
@@ -10,6 +11,7 @@
 #include <nvrtc.h>
 
 #include "cuda/carried_headers.h"
+#include "cuda/code_cache.h"
 #include "cuda/grid.h"
 #include "cuda/stream.h"
 #include "tensor/storage.h"
@@ -31,6 +33,8 @@ std::string first_error(const std::string& log) {
   return log.substr(begin, std::min(log.find('\n', begin), log.size()) - begin);
 }
 
+constexpr const char* options_of_all[] = {"--std=c++20", "--ftz=true", "--prec-div=false", "--prec-sqrt=false"};
+
 /// A program of NVRTC: one text with the headers that it may include.
 class Program {
  public:
@@ -48,13 +52,16 @@ class Program {
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
 
-  /// `target` is "sm_90", machine code, or "compute_90", code for the driver.
-  CompiledCode compile(const std::string& target) {
+  /// `target` is "sm_90", machine code, or "compute_90", code for the driver. Fills `use` unless it is null.
+  CompiledCode compile(const std::string& target, KernelUse* use) {
     const std::string architecture = "--gpu-architecture=" + target;
-    const char* options[] = {"--std=c++20", architecture.c_str()};
-    const nvrtcResult status = nvrtcCompileProgram(program_, std::size(options), options);
+    std::vector<const char*> options(std::begin(options_of_all), std::end(options_of_all));
+    options.push_back(architecture.c_str());
+    if (use) options.push_back("--ptxas-options=-v");
+    const nvrtcResult status = nvrtcCompileProgram(program_, static_cast<int>(options.size()), options.data());
     if (status == NVRTC_ERROR_COMPILATION) fail("cuda: {}: NVRTC: {}", name_, first_error(log()));
     check_nvrtc(status, name_);
+    if (use) *use = {number_before(" registers"), number_before(" bytes spill stores")};
     const bool is_machine_code = target.starts_with("sm_");
     std::size_t bytes = 0;
     check_nvrtc(is_machine_code ? nvrtcGetCUBINSize(program_, &bytes) : nvrtcGetPTXSize(program_, &bytes), name_);
@@ -64,6 +71,15 @@ class Program {
   }
 
  private:
+  /// The number before the first place in the log that has these words; 0 if there is none.
+  int number_before(const char* words) const {
+    const std::string text = log();
+    const std::size_t end = text.find(words);
+    if (end == std::string::npos) return 0;
+    const std::size_t begin = text.find_last_not_of("0123456789", end - 1) + 1;
+    return begin < end ? std::stoi(text.substr(begin, end - begin)) : 0;
+  }
+
   std::string log() const {
     std::size_t bytes = 0;
     check_nvrtc(nvrtcGetProgramLogSize(program_, &bytes), name_);
@@ -92,17 +108,22 @@ std::string target_for(int architecture) {
 
 // ---- The driver ----
 
+/// A kernel that needs more shared memory must ask for it (CUDA C++ Programming Guide, "Shared Memory 9.x").
+constexpr std::size_t default_shared_bytes = 48 << 10;
+
 /// Functions of the driver. The runtime finds them, so that programs also start where no driver is installed.
 struct Driver {
   PFN_cuModuleLoadData_v2000 load;
   PFN_cuModuleGetFunction_v2000 find;
   PFN_cuLaunchKernel_v4000 launch;
+  PFN_cuFuncSetAttribute_v9000 set_attribute;
   PFN_cuGetErrorString_v6000 describe;
 
   Driver() {
     find_function("cuModuleLoadData", load, 2000);
     find_function("cuModuleGetFunction", find, 2000);
     find_function("cuLaunchKernel", launch, 4000);
+    find_function("cuFuncSetAttribute", set_attribute, 9000);
     find_function("cuGetErrorString", describe, 6000);
   }
 
@@ -145,31 +166,70 @@ int device_architecture() {
   return architecture;
 }
 
-/// The kernel of a text, compiled if it is the first time. Modules stay loaded until the program ends.
-CUfunction kernel_of(const char* name, const std::string& text, const char* kernel) {
-  static std::mutex mutex;
-  static auto& kernels = *new std::map<std::string, CUfunction>;  // by text: fovea uses one device
-  std::lock_guard lock(mutex);
-  CUfunction& found = kernels[text];
-  if (!found) {
-    CUmodule module = nullptr;
-    driver().check(driver().load(&module, compile(name, text, device_architecture()).data()), name);
-    driver().check(driver().find(&found, module, kernel), name);
-  }
+/// The code of a text for this process's GPU: what a program has kept, or else compiled now, and kept.
+CompiledCode code_of(const char* name, const std::string& text) {
+  const std::filesystem::path folder = code_cache_folder();
+  int major = 0, minor = 0;
+  check_nvrtc(nvrtcVersion(&major, &minor), name);
+  std::string key = fmt::format("NVRTC {}.{} sm_{}\n", major, minor, device_architecture());
+  for (const char* option : options_of_all) key += fmt::format("{}\n", option);
+  for (const CarriedHeader& header : carried_headers) key += header.text;
+  key += text;
+  if (std::optional<CompiledCode> kept = kept_code(folder, key)) return std::move(*kept);
+  CompiledCode made = compile(name, text, device_architecture());
+  keep_code(folder, key, made);
+  return made;
+}
+
+CUfunction load(const char* name, const std::string& text, const char* kernel, std::size_t shared_bytes) {
+  CUmodule module = nullptr;  // stays loaded until the program ends
+  CUfunction found = nullptr;
+  driver().check(driver().load(&module, code_of(name, text).data()), name);
+  driver().check(driver().find(&found, module, kernel), name);
+  if (shared_bytes > default_shared_bytes)
+    driver().check(
+        driver().set_attribute(found, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, static_cast<int>(shared_bytes)),
+        name);
   return found;
+}
+
+/// The kernel of a text, which is always launched with as much shared memory. The first thread that asks for it
+/// compiles it; only those that want the same one wait.
+CUfunction kernel_of(const char* name, const std::string& text, const char* kernel, std::size_t shared_bytes) {
+  static std::mutex mutex;
+  static auto& kernels = *new std::map<std::string, std::shared_future<CUfunction>, std::less<>>;  // of the one device
+  std::promise<CUfunction> mine;
+  {
+    std::unique_lock lock(mutex);
+    const auto [found, is_first] = kernels.try_emplace(text);
+    if (!is_first) {
+      const std::shared_future<CUfunction> made = found->second;
+      lock.unlock();
+      return made.get();
+    }
+    found->second = mine.get_future().share();
+  }
+  try {
+    const CUfunction made = load(name, text, kernel, shared_bytes);
+    mine.set_value(made);
+    return made;
+  } catch (...) {
+    mine.set_exception(std::current_exception());
+    throw;
+  }
 }
 
 }  // namespace
 
-CompiledCode compile(const char* name, const std::string& text, int architecture) {
-  return Program(name, text).compile(target_for(architecture));
+CompiledCode compile(const char* name, const std::string& text, int architecture, KernelUse* use) {
+  return Program(name, text).compile(target_for(architecture), use);
 }
 
 void launch_compiled(const char* name, std::int64_t bytes, const std::string& text, const char* kernel,
                      const Grid& grid, void** arguments) {
   check(cudaSetDevice(gpu_number()),
         "cudaSetDevice");  // the driver's calls need the device's context in the calling thread
-  const CUfunction function = kernel_of(name, text, kernel);
+  const CUfunction function = kernel_of(name, text, kernel, grid.shared_bytes);
   driver().check(
       driver().launch(function, grid.blocks.x, grid.blocks.y, grid.blocks.z, grid.threads.x, grid.threads.y,
                       grid.threads.z, static_cast<unsigned>(grid.shared_bytes), stream(), arguments, nullptr),

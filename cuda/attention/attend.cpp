@@ -55,6 +55,13 @@ SeenPairs seen_pairs(const LoweredCall& call) {
   return seen;
 }
 
+TileMap map_of(Tensor& tiles) {
+  if (!tiles.defined()) return {};
+  const Shape& map = tiles.shape();
+  return {reinterpret_cast<TileKind*>(tiles.mutable_data<std::uint8_t>()), map[0] > 1 ? map[1] * map[2] * map[3] : 0,
+          map[1] > 1 ? map[2] * map[3] : 0, static_cast<std::int32_t>(map[3])};
+}
+
 /// What both passes get.
 template <class T>
 AttentionCall<T> arguments(const TileCall& call, TileResult& result) {
@@ -82,12 +89,7 @@ AttentionCall<T> arguments(const TileCall& call, TileResult& result) {
   made.seen = seen_pairs(lowered);
   made.maximum = result.maximum.mutable_data<T>(), made.inverse = result.inverse.mutable_data<T>();
   if (result.weight.defined()) made.weight = result.weight.mutable_data<T>();
-  if (result.tiles.defined()) {
-    const Shape& map = result.tiles.shape();
-    made.tiles = {reinterpret_cast<TileKind*>(result.tiles.mutable_data<std::uint8_t>()),
-                  map[0] > 1 ? map[1] * map[2] * map[3] : 0, map[1] > 1 ? map[2] * map[3] : 0,
-                  static_cast<std::int32_t>(map[3])};
-  }
+  made.tiles = map_of(result.tiles);
   return made;
 }
 
@@ -97,6 +99,33 @@ std::int64_t bytes_of(const TileCall& call, const TileResult& result) {
   if (lowered.queries.defined()) bytes += traffic(lowered.queries.value(), lowered.keys.value());
   for (const LoweredCapture& capture : lowered.captures()) bytes += traffic(capture.numbers);
   return bytes;
+}
+
+// ---- Tiles
+
+/// The kinds of all tiles of a call, u8 [B or 1, H or 1, ceil(I / 64), ceil(J / 64)]; undefined if all pairs are seen.
+Tensor make_tile_map(const LoweredCall& call) {
+  bool all_seen = call.dilations.empty();
+  std::int64_t B = 1, H = 1;
+  auto widen = [&](const Tensor& x, int head_dimension) {  // counted from the end
+    if (!x.defined()) return;
+    all_seen = false;
+    if (x.rank() >= head_dimension) H = std::max(H, x.size(-head_dimension));
+    if (x.rank() > head_dimension) B = std::max(B, x.size(-head_dimension - 1));
+  };
+  auto widen_to = [&](const KeyRange& range) { widen(range.first, 2), widen(range.end, 2); };
+  widen_to(call.visible);
+  for (const auto* ranges : {&call.ranges, &call.always})
+    for (const KeyRange& range : *ranges) widen_to(range);
+  for (const Tensor& mask : call.masks) widen(mask, 3);
+  if (all_seen) return {};
+  const std::int64_t I = call.query_count, J = call.values.size(2);
+  auto tiles = [](std::int64_t n) { return (n + map_tile - 1) / map_tile; };
+  Tensor map = Tensor::empty({B, H, tiles(I), tiles(J)}, DType::u8, call.values.device());
+  if (map.elements() > 0)
+    map_tiles(seen_pairs(call), map_of(map), static_cast<int>(B), static_cast<int>(H), static_cast<int>(I),
+              static_cast<int>(J), static_cast<int>(call.query_offset));
+  return map;
 }
 
 // ---- The table
@@ -129,7 +158,7 @@ TileResult forward(const TileCall& call) {
   auto rows = [&] { return Tensor::empty({B, H, I}, values.dtype(), values.device()); };
   TileResult result{with_heads_inside(B, H, I, values.size(3), values), rows(), rows(), {}, {}};
   if (lowered.renormalizes) result.weight = rows();
-  result.tiles = make_tile_map(lowered, seen_pairs(lowered));
+  result.tiles = make_tile_map(lowered);
   if (result.out.elements() == 0) return result;
   AttentionCall<T> made = arguments<T>(call, result);
   run_kernel(Pass::forward, call, bytes_of(call, result), made);

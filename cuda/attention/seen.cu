@@ -1,5 +1,3 @@
-#include <algorithm>
-
 #include "cuda/attention/pairs.cuh"
 #include "cuda/attention/seen.h"
 #include "cuda/launch.h"
@@ -9,7 +7,7 @@ namespace fovea::cuda {
 namespace {
 
 /// A warp computes the kinds of all tiles of 64 queries, whose rows its lanes share.
-__global__ void map_tiles(SeenPairs seen, TileMap map, int heads, int queries, int keys, int query_offset) {
+__global__ void kinds_of_tiles(SeenPairs seen, TileMap map, int heads, int queries, int keys, int query_offset) {
   const int row_tiles = (queries + map_tile - 1) / map_tile;
   const BlockPlace at(heads, row_tiles);
   TileKind* kinds = map.kinds + at.b * map.sentence + at.h * map.head + at.tile * map.columns;
@@ -37,30 +35,11 @@ __global__ void map_tiles(SeenPairs seen, TileMap map, int heads, int queries, i
 
 }  // namespace
 
-Tensor make_tile_map(const LoweredCall& call, const SeenPairs& seen) {
-  std::vector<Tensor> bounds{call.visible.first, call.visible.end};
-  for (const auto* ranges : {&call.ranges, &call.always})
-    for (const KeyRange& range : *ranges) bounds.push_back(range.first), bounds.push_back(range.end);
-  bool all_seen = call.masks.empty() && call.dilations.empty();
-  std::int64_t B = 1, H = 1;
-  auto widen = [&](const Tensor& x, int head_dimension) {  // counted from the end
-    if (!x.defined()) return;
-    all_seen = false;
-    if (x.rank() >= head_dimension) H = std::max(H, x.size(-head_dimension));
-    if (x.rank() > head_dimension) B = std::max(B, x.size(-head_dimension - 1));
-  };
-  for (const Tensor& bound : bounds) widen(bound, 2);
-  for (const Tensor& mask : call.masks) widen(mask, 3);
-  if (all_seen) return {};
-  const std::int64_t I = call.query_count, J = call.values.size(2), rows = (I + map_tile - 1) / map_tile,
-                     columns = (J + map_tile - 1) / map_tile;
-  Tensor map = Tensor::empty({B, H, rows, columns}, DType::u8, call.values.device());
-  if (map.elements() == 0) return map;
-  auto* kinds = reinterpret_cast<TileKind*>(map.mutable_data<std::uint8_t>());
-  launch("attention_tiles", map.elements(), map_tiles, {static_cast<unsigned>(B * H * rows), warp_lanes}, seen,
-         TileMap{kinds, H * rows * columns, rows * columns, static_cast<std::int32_t>(columns)}, static_cast<int>(H),
-         static_cast<int>(I), static_cast<int>(J), static_cast<int>(call.query_offset));
-  return map;
+void map_tiles(const SeenPairs& seen, const TileMap& map, int B, int H, int I, int J, int query_offset) {
+  const int rows = (I + map_tile - 1) / map_tile;
+  launch("attention_tiles", std::int64_t{B} * H * rows * map.columns, kinds_of_tiles,
+         {static_cast<unsigned>(B) * static_cast<unsigned>(H) * static_cast<unsigned>(rows), warp_lanes}, seen, map, H,
+         I, J, query_offset);
 }
 
 }  // namespace fovea::cuda

@@ -1,11 +1,11 @@
 /// Which tiles of query-key pairs are seen: computed on the device, so that the host need not wait.
 #pragma once
-#include "attention/engine/lowered.h"
 #include "cuda/attention/call.h"
 
 namespace fovea::cuda {
 
-/// The kinds of all tiles of a call, u8 [B or 1, H or 1, ceil(I / 64), ceil(J / 64)]; undefined if all pairs are seen.
-Tensor make_tile_map(const LoweredCall& call, const SeenPairs& seen);
+/// Appends to the stream the kernel that writes the kinds of all tiles, for B sentences and H heads of the map, I
+/// queries and J keys. `query_offset` is the position of the first query.
+void map_tiles(const SeenPairs& seen, const TileMap& map, int B, int H, int I, int J, int query_offset);
 
 }  // namespace fovea::cuda
