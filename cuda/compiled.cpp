@@ -33,7 +33,8 @@ std::string first_error(const std::string& log) {
   return log.substr(begin, std::min(log.find('\n', begin), log.size()) - begin);
 }
 
-constexpr const char* options_of_all[] = {"--std=c++20", "--ftz=true", "--prec-div=false", "--prec-sqrt=false"};
+constexpr const char* options_of_all[] = {"--std=c++20", "--device-as-default-execution-space", "--ftz=true",
+                                          "--prec-div=false", "--prec-sqrt=false"};
 
 /// A program of NVRTC: one text with the headers that it may include.
 class Program {

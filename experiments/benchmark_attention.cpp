@@ -210,11 +210,7 @@ void complete(AttentionOptions& options, const Cli& cli) {
   if (options.keys == 0) options.keys = options.queries;
   require(!options.causal || options.keys == options.queries, "--causal: needs as many keys as queries, not {} and {}",
           options.keys, options.queries);
-  const bool is_on_cpu = options.run.start(cli) == Device::cpu;
-  require(is_on_cpu || options.engine == "blockwise" || options.engine == "composed",
-          "--engine {}: the fused engine computes on the CPU only; with --device {} choose blockwise or "
-          "composed",
-          options.engine, options.run.device_name);
+  options.run.start(cli);
 }
 
 /// The methods of the flags, which must exist; with --table all of them.

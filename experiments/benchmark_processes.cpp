@@ -35,7 +35,7 @@ void benchmark_processes(const Cli& cli, const StepOptions& options) {
   std::vector<std::string> arguments = cli.arguments();
   arguments.insert(arguments.begin(), "step");
   start_together(options.processes, arguments);
-  require_engine_for(options.engine, started_device(cli, options.run.device_name));
+  started_device(cli, options.run.device_name);
   const int threads =
       options.run.threads > 0 ? options.run.threads : std::max(1, omp_get_max_threads() / processes_on_own_cores());
   omp_set_num_threads(threads);

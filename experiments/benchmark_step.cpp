@@ -245,7 +245,7 @@ void benchmark_step(Cli& cli) {
   require(!options.launches || options.device() != Device::cpu,
           "--launches: counts the launches of a GPU's kernels; add --device cuda");
   if (options.processes > 1) return benchmark_processes(cli, options);
-  require_engine_for(options.engine, options.run.start(cli));
+  options.run.start(cli);
   set_flush_denormals(true);
   AttentionEngineScope engine(options.engine);
   if (options.task == Task::classify) options.encoder().require_memory(options.batch_tokens);

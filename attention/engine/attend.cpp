@@ -27,9 +27,8 @@ thread_local bool equation_is_traced = false;
 /// matrix products (plain attention and pointer windows). Measured with `benchmark attention --small`.
 constexpr std::int64_t few_of_one_query = 24, few_of_products = 16;
 
-/// The fused engine exists on the CPU only.
 bool is_faster_fused(const AttentionContext& in, const Plan& plan) {
-  if (in.query.device() != Device::cpu) return false;
+  if (in.query.device() != Device::cpu) return true;  // fewer kernels, and no matrix of all pairs
   if (plan.focus || std::any_of(plan.scores.begin(), plan.scores.end(), [](auto& s) { return !s.is_default; }))
     return true;
   auto is_products = [](const PairTerm& term) { return std::holds_alternative<PointerWindow>(term.what); };
@@ -46,13 +45,13 @@ bool is_too_large_composed(const AttentionContext& in) {
   return in.query.size(0) * in.query.size(1) * in.query.size(2) * in.key.size(2) > many_pairs;
 }
 
-void warn_of_blocks(const AttentionContext& in) {
+void warn_of_blocks(const AttentionContext& in, const char* missing) {
   static std::atomic_flag warned;
   if (warned.test_and_set()) return;
-  warn(fmt::format("attention: with {} queries and {} keys, the slower blockwise engine is used, because {}",
-                   in.query.size(2), in.key.size(2),
-                   in.query.device() == Device::cpu ? "a part of this method has no form for the fused engine"
-                                                    : "the fused engine computes on the CPU only"));
+  warn(
+      fmt::format("attention: with {} queries and {} keys, the slower blockwise engine is used, because {} has no form "
+                  "for the fused engine",
+                  in.query.size(2), in.key.size(2), missing));
 }
 
 }  // namespace
@@ -79,13 +78,15 @@ namespace {
 AttentionOutput output_of_engine(const AttentionContext& in, const std::shared_ptr<const Plan>& plan,
                                  const AttentionDropout& dropout, AttentionTrace* trace) {
   const AttentionEngine engine = attention_engine();
+  const char* missing = "a part of this method";
   if (engine == AttentionEngine::fused || (engine == AttentionEngine::fastest && is_faster_fused(in, *plan))) {
     FusedOutput made = attend_fused(in, plan, dropout, trace);
     if (made.out.defined()) return made;
     if (engine == AttentionEngine::fused) throw NoFusedForm(made.missing);
+    missing = made.missing;
   }
   if (engine == AttentionEngine::blockwise || (engine == AttentionEngine::fastest && is_too_large_composed(in))) {
-    if (engine == AttentionEngine::fastest) warn_of_blocks(in);
+    if (engine == AttentionEngine::fastest) warn_of_blocks(in, missing);
     return attend_blockwise(in, plan, dropout, trace);
   }
   return attend_composed(in, *plan, dropout, trace);

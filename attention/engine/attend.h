@@ -14,13 +14,14 @@ namespace fovea {
 /// blockwise: the same operations, one block of queries after the other, in O(I + J) memory beside one block's
 /// matrices. The backward pass recomputes each block. Any plan.
 ///
-/// fused: all terms are applied to strips, a few queries and their keys that fit the cache, in O(I + J) memory. On the
-/// CPU only. attend() throws Error on another device, and if a part of the plan has no form for this engine.
+/// fused: all terms are applied to a few queries and keys at a time, in O(I + J) memory: on the CPU to strips that fit
+/// the cache, on a GPU to tiles, by kernels that are compiled for the plan. attend() throws Error if a part of the plan
+/// has no form for this engine.
 ///
-/// fastest: on the CPU, fused if every part of the plan has a form for it, except for a few keys, where composed is
-/// faster: at most 16 for plain attention and windows, at most 24 for a single query. On a GPU, and if a part has no
-/// form for fused: composed or, for more than about four million query-key pairs, blockwise. The first use of the
-/// blockwise engine by `fastest` prints a warning.
+/// fastest: fused if every part of the plan has a form for it, except for a few keys on the CPU, where composed is
+/// faster: at most 16 for plain attention and windows, at most 24 for a single query. If a part has no form for fused:
+/// composed or, for more than about four million query-key pairs, blockwise. The first use of the blockwise engine by
+/// `fastest` prints a warning.
 ///
 /// Weights that the fused and blockwise engines write to a trace are constants: no gradient flows through them.
 enum class AttentionEngine { fastest, fused, blockwise, composed };

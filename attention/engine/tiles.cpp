@@ -102,8 +102,10 @@ const char* make_groups(const AttentionContext& in, const std::shared_ptr<const 
                 {}};
     Lowered lowered = lower(group.in, *group.plan);
     if (const auto* missing = std::get_if<const char*>(&lowered)) return *missing;
-    group.call = {std::get<LoweredCall>(std::move(lowered)), is_one ? dropout : dropout_of_heads(dropout, in, heads),
-                  matmul_precision(), {}};
+    group.call = {std::get<LoweredCall>(std::move(lowered)),
+                  is_one ? dropout : dropout_of_heads(dropout, in, heads),
+                  matmul_precision(),
+                  {}};
     for (const LoweredCapture& capture : group.call.lowered.captures())
       group.call.wants.push_back(should_record({&capture.value}));
     groups.push_back(std::move(group));

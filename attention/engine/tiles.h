@@ -1,6 +1,7 @@
 /// The fused engine on a GPU: kernels that are compiled for a plan compute attention tile by tile, without a matrix of
 /// all query-key pairs. This file has what such kernels get; cuda/attention/ has the kernels.
 #pragma once
+#include <string>
 #include <vector>
 
 #include "attention/engine/attend.h"
@@ -32,12 +33,23 @@ struct TileGradients {
   std::vector<Tensor> captures;  ///< undefined where the call does not want one
 };
 
+/// What the compiler says of one of a call's kernels.
+struct TileKernelReport {
+  std::string kernel;         ///< such as "attention_forward"
+  int rows = 0, columns = 0;  ///< of the pairs that a block computes at a time
+  int registers = 0, spilled_bytes = 0, shared_bytes = 0;
+  double seconds = 0;  ///< of compilation
+};
+
 /// The kernels of a device.
 struct TileKernels {
   /// A part of the call for which there is no kernel, a string literal; null if there is none.
   const char* (*missing)(const TileCall& call);
   TileResult (*forward)(const TileCall& call);
   TileGradients (*backward)(const TileCall& call, const TileResult& result, const Tensor& out_gradient);
+  /// Compiles the call's kernels for GPUs of this architecture, 10 · major + minor, of which none is needed. Null where
+  /// the kernels are not compiled while the program runs.
+  std::vector<TileKernelReport> (*compile)(const TileCall& call, int architecture);
 };
 /// The GPU's kernels, all null where CUDA was not built. The CUDA backend fills this in.
 TileKernels& attention_kernels();

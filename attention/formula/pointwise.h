@@ -8,7 +8,9 @@
 #include <array>
 #include <memory>
 #include <span>
+#include <string>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -52,6 +54,7 @@ struct PointwiseKernels {
 struct PointwiseFunctions {
   const char* name;
   int captures;
+  std::size_t option_bytes;  ///< size of the functor's options; 0 if it has none
   Expression (*value)(const void* f);
   /// The differentiable operation on matrices. x = {z, query positions, key positions, captures...} broadcast to each
   /// other.
@@ -91,6 +94,12 @@ class PointwiseFormula {
       return functions_->f64;
   }
   const void* functor() const { return functor_.get(); }
+
+  /// Appends bytes to `key` that are equal only for formulas with equal functors: of one type, with the same options.
+  void append_identity(std::string& key) const {
+    key.append(reinterpret_cast<const char*>(&functions_), sizeof functions_);
+    key.append(static_cast<const char*>(functor()), functions_->option_bytes);
+  }
 
  private:
   const PointwiseFunctions* functions_;
@@ -234,8 +243,10 @@ struct Of {
 
   template <class T>
   static constexpr PointwiseKernels<T> kernels{value<T>, gradients<T>, forward<T>, backward<T>};
+  static_assert(std::is_trivially_copyable_v<F>, "the options of a functor must be plain numbers");
   static constexpr PointwiseFunctions functions{
-      F::name, static_cast<int>(captures), record_value, map, kernels<float>, kernels<double>};
+      F::name,        static_cast<int>(captures), std::is_empty_v<F> ? 0 : sizeof(F), record_value, map, kernels<float>,
+      kernels<double>};
 };
 
 }  // namespace pointwise_forms

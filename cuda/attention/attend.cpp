@@ -254,7 +254,8 @@ const bool provided = [] {
       },
       [](const TileCall& call, const TileResult& result, const Tensor& g) {
         return with_numbers(call, [&](auto type) { return backward<typename decltype(type)::type>(call, result, g); });
-      }};
+      },
+      compiles_kernels};
   return true;
 }();
 

@@ -1,24 +1,48 @@
 #include "cuda/attention/kernels.h"
 
+#include <chrono>
+
 #include "cuda/compiled.h"
 #include "cuda/grid.h"
 
 namespace fovea::cuda {
 
+namespace {
+
+std::vector<TileKernelReport> compile_kernels(const TileCall& call, int architecture) {
+  std::vector<TileKernelReport> reports;
+  for (Pass pass : {Pass::forward, Pass::query_gradients, Pass::key_gradients, Pass::value_gradients}) {
+    if (pass == Pass::value_gradients && !splits_key_gradients(call)) continue;
+    const auto kernel = kernel_of(call, pass);
+    const BlockShape& block = kernel->spec.block;
+    KernelUse use;
+    const auto begin = std::chrono::steady_clock::now();
+    compile(name_of(pass), kernel->text, architecture, &use);
+    const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
+    reports.push_back({name_of(pass), block.rows(), block.columns, use.registers, use.spilled_bytes,
+                       shared_bytes(pass, block), time.count()});
+  }
+  return reports;
+}
+
+}  // namespace
+
 std::int64_t widest() { return 256; }
 
-BlockShape block_of(Pass pass, const TileCall& call) { return spec_of(call, pass).block; }
+std::vector<TileKernelReport> (*const compiles_kernels)(const TileCall& call, int architecture) = compile_kernels;
+
+BlockShape block_of(Pass pass, const TileCall& call) { return kernel_of(call, pass)->spec.block; }
 
 template <class T>
 void run_kernel(Pass pass, const TileCall& call, std::int64_t bytes, const AttentionCall<T>& arguments) {
-  const SpecOfCall spec = spec_of(call, pass);
-  const std::vector<double> numbers = constants_of(spec);
-  std::vector<T> constants(numbers.begin(), numbers.end());
+  const auto kernel = kernel_of(call, pass);
+  const BlockShape& block = kernel->spec.block;
+  std::vector<T> constants(kernel->constants.begin(), kernel->constants.end());
   AttentionCall<T> call_of_kernel = arguments;
   void* parameters[] = {&call_of_kernel, constants.data()};
-  launch_compiled(name_of(pass), bytes, kernel_text(spec, pass), kernel_of_text,
-                  {blocks_of(pass, spec.block, arguments), static_cast<unsigned>(32 * spec.block.warps),
-                   static_cast<std::size_t>(shared_bytes(pass, spec.block))},
+  launch_compiled(name_of(pass), bytes, kernel->text, kernel_of_text,
+                  {blocks_of(pass, block, arguments), static_cast<unsigned>(32 * block.warps),
+                   static_cast<std::size_t>(shared_bytes(pass, block))},
                   parameters);
 }
 template void run_kernel(Pass, const TileCall&, std::int64_t, const AttentionCall<float>&);

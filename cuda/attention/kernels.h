@@ -1,5 +1,7 @@
 /// Picks and launches a call's kernels: those that NVRTC compiles for it or, on the host, the C++ compiler's.
 #pragma once
+#include <functional>
+
 #include "cuda/attention/spec.h"
 
 namespace fovea::cuda {
@@ -14,6 +16,19 @@ BlockShape block_of(Pass pass, const TileCall& call);
 /// Appends a kernel to the stream; `bytes` is the least that it moves.
 template <class T>
 void run_kernel(Pass pass, const TileCall& call, std::int64_t bytes, const AttentionCall<T>& arguments);
+
+/// TileKernels::compile.
+extern std::vector<TileKernelReport> (*const compiles_kernels)(const TileCall& call, int architecture);
+
+/// On the host: if it is set, it may run a kernel from its text in place of the C++ compiler's, and returns whether it
+/// did. `arguments` is an AttentionCall. For tests.
+struct KernelOnHost {
+  Pass pass;
+  const KernelOfCall& kernel;
+  const void* arguments;
+  unsigned blocks;
+};
+extern std::function<bool(const KernelOnHost&)> runs_text;
 
 /// The number of blocks of a kernel.
 template <class T>

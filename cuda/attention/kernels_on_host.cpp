@@ -137,17 +137,22 @@ auto with_spec(const TileCall& call, const Body& body) {
 }  // namespace
 
 std::int64_t widest() { return 128; }
+std::function<bool(const KernelOnHost&)> runs_text;
+
+std::vector<TileKernelReport> (*const compiles_kernels)(const TileCall& call, int architecture) = nullptr;
 
 BlockShape block_of(Pass pass, const TileCall& call) {
   return with_spec<float>(call, [&]<class Spec>(Spec*) {
     BlockShape block = Spec::shape();
-    block.slots = spec_of(call, pass).block.slots;
+    block.slots = kernel_of(call, pass)->spec.block.slots;
     return block;
   });
 }
 
 template <class T>
 void run_kernel(Pass pass, const TileCall& call, std::int64_t bytes, const AttentionCall<T>& arguments) {
+  const auto known = kernel_of(call, pass);
+  if (runs_text && runs_text({pass, *known, &arguments, blocks_of(pass, known->spec.block, arguments)})) return;
   with_spec<T>(call, [&]<class Spec>(Spec*) {
     const KernelFunction<Spec> kernel = pass == Pass::forward           ? forward_kernel<Spec>
                                         : pass == Pass::query_gradients ? query_gradients_kernel<Spec>
@@ -155,7 +160,7 @@ void run_kernel(Pass pass, const TileCall& call, std::int64_t bytes, const Atten
     const BlockShape block = Spec::shape();
     launch(name_of(pass), bytes, kernel,
            {blocks_of(pass, block, arguments), 32 * Spec::warps, static_cast<std::size_t>(shared_bytes(pass, block))},
-           arguments, std::make_shared<const Spec>(call, spec_of(call, pass)));
+           arguments, std::make_shared<const Spec>(call, known->spec));
   });
 }
 template void run_kernel(Pass, const TileCall&, std::int64_t, const AttentionCall<float>&);

@@ -39,7 +39,11 @@ __device__ inline T exponential(T x, T base) {
 }
 template <class T>
 __device__ inline T minus_infinity() {
-  return -static_cast<T>(__builtin_huge_val());
+#ifdef FOVEA_CUDA_ON_HOST
+  return -std::numeric_limits<T>::infinity();
+#else
+  return static_cast<T>(__longlong_as_double(0xfff0000000000000));
+#endif
 }
 
 // ---- Which pairs are seen

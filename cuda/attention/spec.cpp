@@ -1,6 +1,8 @@
 #include "cuda/attention/spec.h"
 
 #include <algorithm>
+#include <map>
+#include <mutex>
 
 #include <fmt/format.h>
 
@@ -83,6 +85,8 @@ SpecOfCall spec_of(const TileCall& call, Pass pass) {
   choose_tiles(spec, pass);
   return spec;
 }
+
+namespace {
 
 std::vector<double> constants_of(const SpecOfCall& spec) {
   std::vector<double> all;
@@ -196,6 +200,46 @@ extern "C" __global__ void __launch_bounds__({threads}, 1) {kernel}(
       fmt::arg("pass", pass == Pass::forward           ? "attention_forward"
                        : pass == Pass::query_gradients ? "attention_query_gradients"
                                                        : "attention_key_gradients"));
+}
+
+/// Bytes that are equal only for calls whose kernels are equal.
+std::string key_of(const TileCall& call, Pass pass) {
+  const LoweredCall& lowered = call.lowered;
+  std::string key;
+  auto add = [&](auto... numbers) {
+    for (std::int64_t number : {static_cast<std::int64_t>(numbers)...})
+      key.append(reinterpret_cast<const char*>(&number), sizeof number);
+  };
+  add(pass, lowered.values.dtype(), call.products, lowered.queries.defined() ? lowered.queries.size(3) : 0,
+      lowered.values.size(3), lowered.sink.defined(), call.dropout.probability > 0, lowered.renormalizes,
+      lowered.densities, lowered.always.size(), lowered.dilations.size(), lowered.masks.size());
+  for (const LoweredFormula* formula : {&lowered.logit, &lowered.window}) {
+    add(formula->parts.size(), formula->captures.size());
+    for (const PointwiseFormula& part : formula->parts) part.append_identity(key);
+    for (const LoweredCapture& capture : formula->captures) add(capture.indexing);
+  }
+  for (bool wants : call.wants) add(wants);
+  return key;
+}
+
+}  // namespace
+
+std::shared_ptr<const KernelOfCall> kernel_of(const TileCall& call, Pass pass) {
+  static std::mutex mutex;
+  static std::map<std::string, std::shared_ptr<const KernelOfCall>> known;
+  constexpr std::size_t most_known = 1024;
+  const std::string key = key_of(call, pass);
+  {
+    std::lock_guard lock(mutex);
+    if (const auto found = known.find(key); found != known.end()) return found->second;
+  }
+  auto made = std::make_shared<KernelOfCall>();
+  made->spec = spec_of(call, pass);
+  made->text = kernel_text(made->spec, pass);
+  made->constants = constants_of(made->spec);
+  std::lock_guard lock(mutex);
+  if (known.size() >= most_known) known.clear();
+  return known[key] = made;
 }
 
 }  // namespace fovea::cuda

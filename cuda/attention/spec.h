@@ -1,5 +1,6 @@
 /// The Spec of a call's kernels (pairs.cuh), as data and as text for NVRTC.
 #pragma once
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -24,16 +25,21 @@ struct SpecOfCall {
   Expression logit, logit_gradients, weight, weight_gradients;
 };
 
+/// A kernel of a call, as it is compiled and launched.
+struct KernelOfCall {
+  SpecOfCall spec;
+  std::string text;               ///< defines the kernel kernel_of_text
+  std::vector<double> constants;  ///< the kernel's second argument: those of the four expressions; at least one number
+};
+inline constexpr const char* kernel_of_text = "attention_kernel";
+
 /// The Spec of one of a call's kernels.
 SpecOfCall spec_of(const TileCall& call, Pass pass);
-
 /// Whether the gradients of keys and of values are made by two kernels, because registers cannot hold both.
 bool splits_key_gradients(const TileCall& call);
 
-/// The text of the kernel, a function that is called attention_kernel.
-std::string kernel_text(const SpecOfCall& spec, Pass pass);
-inline constexpr const char* kernel_of_text = "attention_kernel";
-/// The kernel's second argument: the constants of the four expressions, one after the other; at least one number.
-std::vector<double> constants_of(const SpecOfCall& spec);
+/// One of a call's kernels. The text is made once for all calls with equal formulas, options and shapes of heads,
+/// because that takes longer than to launch it.
+std::shared_ptr<const KernelOfCall> kernel_of(const TileCall& call, Pass pass);
 
 }  // namespace fovea::cuda

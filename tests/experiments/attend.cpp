@@ -439,11 +439,8 @@ BOOST_AUTO_TEST_CASE(what_is_wrong_is_said_in_one_line) {
            {Attend("global").flags({"--shape", "1,2,3"}), "--shape: expected four sizes B,m,n,d, each at least 1"},
            {Attend("global").flags({"--in", "/nowhere"}), "/nowhere: cannot be read: No such file or directory"}})
     refused(attend, message);
-  // A build or machine without a GPU refuses the device first.
-  for (const char* device : cuda_is_available() ? std::vector{"cuda", "cuda:0"} : std::vector<const char*>{})
-    refused(toy("global").flags({"--engine", "fused", "--device", device}),
-            "--engine fused: this engine computes on the CPU only; with --device cuda choose fastest, blockwise or "
-            "composed");
+  refused(toy("global").flags({"--compile", "global", "--architecture", "nine"}),
+          "--architecture 'nine': expected sm_80, sm_90 or another architecture of GPUs");
   Folder folder;
   std::ofstream(folder / "broken") << "not a file of tensors";
   std::string in = folder / "broken";

@@ -1,7 +1,10 @@
 #include "experiments/support/attend/attend.h"
 
+#include <charconv>
+
 #include <omp.h>
 
+#include "attention/engine/tiles.h"
 #include "attention/language/specification.h"
 #include "attention/registry.h"
 #include "experiments/support/attend/attention_case.h"
@@ -48,13 +51,44 @@ Safetensors read_inputs(const std::vector<std::string>& files) {
   return all;
 }
 
+/// The number of an architecture such as sm_90: 90. Throws Error for another text.
+int architecture_of(const std::string& text) {
+  int number = 0;
+  const char* end = text.data() + text.size();
+  if (text.starts_with("sm_") && std::from_chars(text.data() + 3, end, number).ptr == end && number > 0) return number;
+  fail("--architecture '{}': expected sm_80, sm_90 or another architecture of GPUs", text);
+}
+
+/// Compiles the fused kernels that a method has on GPUs of this architecture, and says what they need. No GPU is used.
+Table compiled_kernels(AttentionCase options, const std::string& architecture) {
+  const int number = architecture_of(architecture);
+  require(
+      attention_kernels().compile != nullptr,
+      "--compile: this build has no compiler for GPUs; set it up with experiments/setup --cuda=enabled, which needs "
+      "the CUDA Toolkit");
+  options.gradients = true;
+  CollectedTileCalls collected;
+  attend_case(options, {});
+  Table table({"kernel", "tile", "registers", "spilled bytes", "shared memory", "seconds"});
+  for (const TileCalls& of_attend : collected.of_attend) {
+    require(!of_attend.missing, "--compile {}: {} has no form for the fused engine on a GPU", options.method,
+            of_attend.missing);
+    for (const TileCall& call : of_attend.calls)
+      for (const TileKernelReport& kernel : attention_kernels().compile(call, number))
+        table.row({kernel.kernel, fmt::format("{} x {}", kernel.rows, kernel.columns),
+                   Cell::number(kernel.registers, 0), Cell::number(kernel.spilled_bytes, 0),
+                   fmt::format("{:.1f} KiB", kernel.shared_bytes / 1024.0), Cell::number(kernel.seconds, 1)});
+  }
+  return table;
+}
+
 }  // namespace
 
 void attend_program(Cli& cli) {
   AttentionCase options;
   std::vector<std::string> in;
   std::filesystem::path out;
-  std::string described;
+  std::string described, compiled, architecture = "sm_90";
   bool list = false;
   int threads = 0;
   cli.describe(
@@ -70,6 +104,11 @@ void attend_program(Cli& cli) {
   cli.option("--describe", described,
              "print equation, options, parameters, inputs and results of a method or specification, and exit")
       .unsaved();
+  cli.option("--compile", compiled,
+             "compile the kernels that a method or specification has on a GPU, print their registers, memory and time, "
+             "and exit; uses --shape, --heads and --precision, and no GPU")
+      .unsaved();
+  cli.option("--architecture", architecture, "with --compile: the GPUs to compile for").unsaved();
   cli.parse();
   if (threads > 0) omp_set_num_threads(threads);
   prepare_team(omp_get_max_threads());  // here, so that its error does not name a flag that is read later
@@ -79,6 +118,10 @@ void attend_program(Cli& cli) {
       const std::int64_t width = options.shape.empty() ? 8 : options.shape.back();
       fmt::print("{}", describe_attention(described, {.model_dim = width, .heads = options.heads}));
     });
+  if (cli.given("--compile")) {
+    options.method = compiled;
+    return fmt::print("{}", compiled_kernels(options, architecture).text());
+  }
 
   started_device(cli, options.device);
   const Safetensors given = read_inputs(in);

@@ -251,7 +251,6 @@ class Settings {
 }  // namespace
 
 CaseTensors attend_case(const AttentionCase& options, const Safetensors& given) {
-  require_engine_for(options.engine, options.compute_device());
   kernels(options.compute_device());  // throws Error if the device does not exist
   const Settings settings(options);
   return Computation(options, given).run();

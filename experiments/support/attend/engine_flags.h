@@ -10,8 +10,8 @@ namespace fovea {
 
 /// A description of the engines except `fastest`.
 inline const std::string engine_help =
-    "how attention is computed, with fused on the CPU only; composed: plain operations on all query-key pairs; "
-    "blockwise: the same on blocks of queries; fused: the fast engine";
+    "how attention is computed; composed: plain operations on all query-key pairs; blockwise: the same on blocks of "
+    "queries; fused: the fast engine";
 
 /// A description of --precision bf16 for programs that round only matrix products.
 inline const std::string precision_help =
@@ -25,16 +25,8 @@ inline Cli::Option engine_flag(Cli& cli, AttentionEngine& engine) {
                      {"blockwise", AttentionEngine::blockwise},
                      {"composed", AttentionEngine::composed}},
                     engine_help +
-                        "; fastest: on the CPU, fused if the method has a fused form, except for a few keys; otherwise "
+                        "; fastest: fused if the method has a fused form, except for a few keys on the CPU; otherwise "
                         "composed or, for millions of pairs, blockwise");
-}
-
-/// Throws Error for an engine that does not compute on this device.
-inline void require_engine_for(AttentionEngine engine, Device device) {
-  require(
-      engine != AttentionEngine::fused || device == Device::cpu,
-      "--engine fused: this engine computes on the CPU only; with --device {} choose fastest, blockwise or composed",
-      name(device));
 }
 
 /// Declares --precision with the values f32 and bf16.
