@@ -49,7 +49,8 @@ bool is_linear_in(const Expression& value, int input) {
     else if (all_free)
       made = Kind::free;
     else if (operation == Operation::multiply)
-      made = is_free(kind(0)) || is_free(kind(1)) ? Kind::multiple : Kind::other;
+      made = (is_free(kind(0)) && is_multiple(kind(1))) || (is_multiple(kind(0)) && is_free(kind(1))) ? Kind::multiple
+                                                                                                      : Kind::other;
     else if (operation == Operation::divide || operation == Operation::negate)
       made = n == 1 || is_free(kind(1)) ? kind(0) : Kind::other;
     else if (operation == Operation::add || operation == Operation::subtract)

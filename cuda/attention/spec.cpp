@@ -10,14 +10,16 @@ namespace fovea::cuda {
 
 namespace {
 
-/// Registers of a thread that hold sums of a pass, if its strips have so many columns.
-int registers_of_sums(const SpecOfCall& spec, Pass pass, int columns) {
+/// Registers of a thread that hold sums and captures of a pass, if its strips have so many columns.
+int registers_held(const SpecOfCall& spec, Pass pass, int columns) {
   const BlockShape& block = spec.block;
   int outputs = pass == Pass::query_gradients ? block.width : 0;  // columns of the results that a row has
   if (pass == Pass::forward || spec.makes_values) outputs += block.value_width;
   if (pass == Pass::key_gradients && spec.makes_keys) outputs += block.width;
   const int strips = pass == Pass::forward ? 1 : 2;
-  return (outputs + strips * columns) / 2 * block.number_bytes / 4;
+  constexpr int of_capture = 5;  // numbers of two rows, and addresses
+  const int numbers = (outputs + strips * columns) / 2 + of_capture * static_cast<int>(spec.indices.size());
+  return numbers * block.number_bytes / 4;
 }
 
 /// Chooses tiles as large as registers and 96 KiB of shared memory allow. The products of factors that are not rounded
@@ -26,7 +28,7 @@ void choose_tiles(SpecOfCall& spec, Pass pass) {
   BlockShape& block = spec.block;
   const int most_registers = spec.rounds ? 112 : 90;
   block.warps = 4, block.columns = 64;
-  while (registers_of_sums(spec, pass, block.columns) > most_registers && block.columns > 16) block.columns /= 2;
+  while (registers_held(spec, pass, block.columns) > most_registers && block.columns > 16) block.columns /= 2;
   while (shared_bytes(pass, block) > 96 << 10 && block.columns > 16) block.columns /= 2;
   while (shared_bytes(pass, block) > 96 << 10 && block.warps > 1) block.warps /= 2;
 }

@@ -8,7 +8,6 @@
 #include "tests/files.h"
 
 using namespace fovea;
-using namespace fovea::test;
 
 namespace {
 
