@@ -143,6 +143,9 @@ BOOST_AUTO_TEST_CASE(other_conll_files_have_the_columns_that_they_have) {
   BOOST_TEST(contains(message_of([&] { pairs_of(four); }), "4 columns (It, PRP, B-NP, O), expected 2"));
   const std::string broken = write("b.conll", "It PRON\nruns\n\nHe PRON\n");
   BOOST_TEST(contains(message_of([&] { pairs_of(broken); }), "b.conll:2: 1 column, the words before have 2"));
+  const std::string sentences = write("c.txt", "It runs\tPRON VERB\nHe won\tPRON VERB\n");
+  BOOST_TEST(contains(message_of([&] { pairs_of(sentences); }),
+                      "c.txt:1: 'It runs' and 'PRON VERB' are a sentence and its tags, expected one word and its tag"));
 }
 
 BOOST_AUTO_TEST_CASE(tagging_reads_the_three_files_of_a_treebank) {

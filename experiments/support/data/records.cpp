@@ -94,7 +94,16 @@ bool RecordReader::read_conll(std::vector<std::string>& fields) {
     const auto columns = has_tabs_ ? split_columns(line_) : split_words(line_);  // between tabs they may have spaces
     if (line_[0] == '#' && number_ == 0 && columns.size() != width_) continue;   // a word may be '#', too
     if (columns[0] == "-DOCSTART-") continue;
-    if (width_ == 0) width_ = columns.size();
+    if (width_ == 0) {
+      width_ = columns.size();
+      const auto words = split_words(columns[0]);
+      if (width_ == 2 && words.size() > 1 && words.size() == split_words(columns[1]).size())
+        throw RecordFault(fmt::format(
+            "{}:{}: '{}' and '{}' are a sentence and its tags, expected one word and its tag, as in CoNLL files; "
+            "sentences with their tags are read from .csv and .jsonl files, from .tsv files with --source 1 --target 2, "
+            "and from pairs of files: --source words --target tags reads train.words and train.tags",
+            name(), reader_.number(), printable(shortened(columns[0], 40)), printable(shortened(columns[1], 40))));
+    }
     if (width_ == std::size(columns_of_conllu) && is_number_of_no_word(columns[0])) continue;
     if (number_ == 0) number_ = reader_.number();
     fields.resize(width_);
