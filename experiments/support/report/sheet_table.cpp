@@ -36,6 +36,10 @@ std::string data_of(const SheetRuns& runs, const std::string& task) {
   return listed(std::vector<std::string>(names.begin(), names.end()), ", ");
 }
 
+bool has_runs(const SheetRuns& runs, const std::string& task) {
+  return std::any_of(runs.begin(), runs.end(), [&](const auto& row) { return row.first.second == task; });
+}
+
 bool has_ours(const Sheet& sheet, const SheetRuns& runs, const Sheet::Column& column) {
   return std::any_of(sheet.rows.begin(), sheet.rows.end(),
                      [&](const Sheet::Row& row) { return !our_values(runs, column, row).empty(); });
@@ -125,10 +129,15 @@ std::string setting_of(const Sheet& sheet, const SheetRuns& runs) {
 }
 
 std::string sheet_caption(const Sheet& sheet, const SheetRuns& runs) {
-  const std::string setting = setting_of(sheet, runs);
+  std::string setting = setting_of(sheet, runs);
   if (runs.empty()) return setting + " None of our runs belongs to a row.";
   std::set<std::size_t> seeds;
   for (const auto& [key, of_row] : runs) seeds.insert(of_row.size());
+  std::vector<std::string> missing;  // scores that no run has
+  for (const Sheet::Column& column : sheet.columns)
+    if (!column.metric.empty() && has_runs(runs, column.task) && !has_ours(sheet, runs, column))
+      missing.push_back((sheet.tasks.size() > 1 ? column.task + " " : "") + column.heading);
+  if (!missing.empty()) setting += fmt::format(" None of our runs has {}.", listed(missing));
   const bool has_one_seed = seeds == std::set<std::size_t>{1};
   const std::string caption = setting +
                               " Where the data differ, compare the order of the rows, not the values. Ours: " +
@@ -147,10 +156,8 @@ std::string untrained(const Sheet& sheet, const SheetRuns& runs, const std::stri
   const std::string& plain = sheet.rows.front().name;
   for (const Sheet::Column& column : sheet.columns) {
     const double value = mean(our_values(runs, column, sheet.rows.front()));
-    const bool is_of_task =
-        std::any_of(runs.begin(), runs.end(), [&](const auto& row) { return row.first.second == column.task; });
     const auto least = column.trained.find(tier);
-    if (least == column.trained.end() || !is_of_task) continue;
+    if (least == column.trained.end() || !has_runs(runs, column.task)) continue;
     if (std::isnan(value)) return fmt::format("{} has no {}", plain, column.heading);
     const bool higher_is_better = !column.metric.ends_with("perplexity");
     if (higher_is_better ? value < least->second : value > least->second)
