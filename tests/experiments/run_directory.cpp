@@ -70,7 +70,7 @@ BOOST_AUTO_TEST_CASE(a_directory_with_something_in_it_is_refused) {
 BOOST_AUTO_TEST_CASE(what_is_discarded_is_what_the_run_made) {
   Folder folder;
   fs::create_directory(folder / "mine");
-  for (const char* name : {"mine", "made"}) {
+  for (const char* name : {"mine", "made", "mine/above/made/"}) {
     RunDirectory run = RunDirectory::create("agreement", folder / name);
     std::ofstream(run.file("config.json")) << "{}";
     run.part("global");

@@ -24,16 +24,19 @@ namespace {
 
 std::string today() { return fmt::format("{:%Y-%m-%d}", fmt::localtime(std::time(nullptr))); }
 
-/// Creates the directory and those above it. Returns false if it existed.
-bool make_directory(const fs::path& path) {
+/// Creates the directory and those above it. Returns the uppermost that was missing; empty if the directory existed.
+fs::path make_directory(const fs::path& path) {
   std::error_code error;
-  if (path.has_parent_path()) fs::create_directories(path.parent_path(), error);
-  bool made = !error && fs::create_directory(path, error);
+  const fs::path directory = path.has_filename() ? path : path.parent_path();  // "runs/a/" is "runs/a"
+  fs::path uppermost = directory;
+  while (uppermost.has_parent_path() && !fs::exists(uppermost.parent_path(), error)) uppermost = uppermost.parent_path();
+  if (directory.has_parent_path()) fs::create_directories(directory.parent_path(), error);
+  const bool made = !error && fs::create_directory(directory, error);
   require(!error, "{}: the directory cannot be created: {}", path.string(), error.message());
-  return made;
+  return made ? uppermost : fs::path();
 }
 
-constexpr const char *lock_file = ".lock", *turn_file = ".turn";
+constexpr const char *lock_file = ".lock", *turn_file = ".turn", *of_a_process = "fovea-process-";
 
 /// The files and directories in a directory, in alphabetical order, without the locks.
 std::vector<fs::path> files_in(const fs::path& directory) {
@@ -50,11 +53,17 @@ std::string listing(const fs::path& directory) {
   return first_few(names);
 }
 
-fs::path first_free(const std::string& program) {
-  for (int n = 1;; ++n) {
-    fs::path path = fs::path("runs") / fmt::format("{}-{}-{}", program, today(), n);
-    if (make_directory(path)) return path;
-  }
+/// Removes the temporary directories of processes that were killed: nobody holds their locks. A young one may have no
+/// lock yet.
+void remove_abandoned() {
+  std::error_code ignored;
+  const auto young = fs::file_time_type::clock::now() - std::chrono::minutes(1);
+  for (const auto& entry : fs::directory_iterator(fs::temp_directory_path()))
+    if (entry.path().filename().string().starts_with(of_a_process) && entry.last_write_time(ignored) < young) try {
+        const FileLock lock = FileLock::attempt(entry.path() / lock_file, FileLock::Kind::exclusive);
+        if (lock.is_held()) fs::remove_all(entry.path(), ignored);
+      } catch (const Error&) {  // the directory of another user
+      }
 }
 
 }  // namespace
@@ -82,10 +91,11 @@ RunDirectory RunDirectory::open(const std::string& program, const Options& optio
 }
 
 RunDirectory RunDirectory::of_another_process(const Json& configuration) {
-  std::string path = (fs::temp_directory_path() / "fovea-process-XXXXXX").string();
+  remove_abandoned();
+  std::string path = (fs::temp_directory_path() / of_a_process).string() + "XXXXXX";
   require(::mkdtemp(path.data()), "{}: the directory cannot be created: {}", path,
           std::generic_category().message(errno));
-  RunDirectory run(path, Access::alone, true);
+  RunDirectory run(path, Access::alone, path);
   run.temporary_ = std::shared_ptr<void>(nullptr, [path](void*) {
     std::error_code ignored;
     fs::remove_all(path, ignored);
@@ -95,11 +105,14 @@ RunDirectory RunDirectory::of_another_process(const Json& configuration) {
 }
 
 RunDirectory RunDirectory::create(const std::string& program, const fs::path& out, Access access) {
-  if (out.empty()) return {first_free(program), access, true};
-  bool made = make_directory(out);
-  require(made || files_in(out).empty(),
+  for (int n = 1; out.empty(); ++n) {
+    const fs::path path = fs::path("runs") / fmt::format("{}-{}-{}", program, today(), n);
+    if (const fs::path made = make_directory(path); !made.empty()) return {path, access, made};
+  }
+  const fs::path made = make_directory(out);
+  require(files_in(out).empty(),
           "--out {0}: the directory is not empty ({1}); name a new one, or continue that run: --resume {0}",
-          out.string(), made ? "" : listing(out));
+          out.string(), listing(out));
   return {out, access, made};
 }
 
@@ -111,8 +124,7 @@ RunDirectory RunDirectory::resume(const fs::path& path, Access access) {
 
 /// Opens the directory of an experiment with this configuration, whether or not another process has begun it.
 RunDirectory RunDirectory::join(const fs::path& path, Access access, const Json& configuration) {
-  const bool made = make_directory(path);
-  RunDirectory run(path, access, made);
+  RunDirectory run(path, access, make_directory(path));
   if (fs::exists(run.configuration()))
     require_same_configuration(run.configuration(), load_json(run.configuration()), configuration, {"made-for"});
   else
@@ -121,8 +133,8 @@ RunDirectory RunDirectory::join(const fs::path& path, Access access, const Json&
   return run;
 }
 
-RunDirectory::RunDirectory(fs::path path, Access access, bool made)
-    : path_(std::move(path)), access_(access), made_(made) {
+RunDirectory::RunDirectory(fs::path path, Access access, fs::path made)
+    : path_(path.has_filename() ? std::move(path) : path.parent_path()), made_(std::move(made)), access_(access) {
   const FileLock::Kind kind = access == Access::shared ? FileLock::Kind::shared : FileLock::Kind::exclusive;
   lock_ = FileLock::attempt(file(lock_file), kind);
   require(lock_.is_held(), "{}: another process is running in this directory", path_.string());
@@ -143,7 +155,9 @@ void RunDirectory::discard() {
   for (const fs::path& entry : files_in(path_)) fs::remove_all(entry);
   for (const char* name : {lock_file, turn_file})
     if (last) fs::remove(file(name));
-  if (made_ && last) fs::remove_all(path_);
+  std::error_code not_empty;
+  for (fs::path made = path_; last && !made_.empty() && fs::remove(made, not_empty); made = made.parent_path())
+    if (made == made_) return;
 }
 
 fs::path RunDirectory::path_of_part(const std::string& label) const { return path_ / file_name_for(label); }

@@ -69,8 +69,8 @@ class RunDirectory {
   /// several end at once, the last one is told so. Needs the turn.
   bool is_last();
 
-  /// Removes all files of the directory, and the directory itself if this object created it. If other processes wait
-  /// in it, the directory and its locks stay.
+  /// Removes all files of the directory, and the directory itself and those above it if this object created them. If
+  /// other processes wait in it, the directory and its locks stay.
   void discard();
 
   const std::filesystem::path& path() const { return path_; }
@@ -84,14 +84,15 @@ class RunDirectory {
   bool is_new() const { return is_new_; }
 
  private:
-  RunDirectory(std::filesystem::path path, Access access, bool made = false);
+  RunDirectory(std::filesystem::path path, Access access, std::filesystem::path made = {});
   static RunDirectory of_another_process(const Json& configuration);
   static RunDirectory join(const std::filesystem::path& path, Access access, const Json& configuration);
 
   std::filesystem::path path_;
+  std::filesystem::path made_;  ///< the uppermost directory that this object created; empty: none
   Access access_ = Access::alone;
-  bool made_ = false, is_new_ = false;  ///< whether this object created the directory; wrote config.json first
-  std::shared_ptr<void> temporary_;     ///< removes the directory of a process that is not the first one
+  bool is_new_ = false;              ///< whether this object wrote config.json first
+  std::shared_ptr<void> temporary_;  ///< removes the directory of a process that is not the first one
   FileLock lock_, turn_;
 };
 
