@@ -1,6 +1,5 @@
 // Times matrix products of the shapes that occur in models.
 #include "experiments/benchmark.h"
-#include "tensor/cpu/parallel.h"
 #include "tensor/gemm.h"
 #include "tensor/kernels.h"
 #include "tensor/random.h"

@@ -8,7 +8,6 @@
 
 #include "attention/method.h"
 #include "experiments/support/attend/engine_flags.h"
-#include "experiments/support/program/start_together.h"
 #include "tensor/cpu/parallel.h"
 #include "tensor/kernels.h"
 #include "tensor/support/warning.h"
@@ -74,7 +73,6 @@ void add_flags(Cli& cli, StepOptions& options) {
          "--model", options.classifier,
          "an encoder that labels sentences, with 8192 words: tiny has 2 layers of width 128, base 6 layers of width "
          "512; the flags below change it")
-      .unsaved()
       .configures(classifier);
   cli.choice("--task", options.task,
              {{"translate", Task::translate}, {"language_model", Task::language_model}, {"classify", Task::classify}},
@@ -88,8 +86,7 @@ void add_flags(Cli& cli, StepOptions& options) {
   cli.option("--vocabulary", options.vocabulary, "size of the vocabulary, of source and target each").range(8, 1e7);
   cli.option("--batch-tokens", options.batch_tokens,
              "target tokens of the batch, or source tokens with --task classify; padding included")
-      .range(1, 1e9)
-      .unit("tokens");
+      .range(1, 1e9);
   cli.option("--length", options.length,
              "padded length of the sentences; the sentences have 7/8 of it or more, with --task classify half of it or "
              "more")

@@ -1,7 +1,6 @@
 // Every table and figure of the five papers: trains what is missing, and writes one report.
 
 #include <algorithm>
-#include <fstream>
 #include <set>
 
 #include <unistd.h>
@@ -54,7 +53,7 @@ void require_one_task(const Options& options) {
   if (options.list) given.emplace_back("--list");
   if (!options.keep.empty()) given.emplace_back("--keep-records");
   if (!options.results.empty()) given.emplace_back("--results");
-  require(given.size() < 2, "{}: give one of them at a time", listed(given));
+  require(given.size() < 2, "{}: give one of them at a time", alternatives(given));
 }
 
 /// "3 of 7"; empty if there is nothing to count.

@@ -30,7 +30,8 @@ struct ScoreOptions {
                "file with the reference of each line; give the flag several times for several references");
     cli.option("--compare", compared,
                "hypotheses of another system, which is tested against HYPOTHESES; may be given several times");
-    cli.option("--metrics", metrics, "metrics, separated by commas: " + listed(names) + "; --list describes them");
+    cli.option("--metrics", metrics,
+               "metrics, separated by commas: " + alternatives(names) + "; --list describes them");
     cli.option("--list", list, "print what the metrics are, and exit");
     cli.choice("--letters", letters, {{"usual", Letters::usual}, {"lower", Letters::lower}, {"mixed", Letters::mixed}},
                "usual: each metric as its original program (RIBES, ROUGE and mteval in lower case); lower, mixed: all "
@@ -43,8 +44,7 @@ struct ScoreOptions {
                "replace a-b by a ##AT##-##AT## b in all files, as papers on WMT's English-German do");
     cli.option("--lead", lead,
                "score only the first sentences of each hypothesis, which is an article; 0: the whole text")
-        .at_least(0)
-        .unit("sentences");
+        .at_least(0);
     cli.option("--links-from", text.links_from, "--metrics aer: the number of a sentence's first word in HYPOTHESES")
         .range(0, 1);
     cli.option("--gold-from", text.gold_from, "--metrics aer: the number of a sentence's first word in --reference")

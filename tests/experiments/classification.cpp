@@ -1,6 +1,5 @@
 // Classifiers as the programs train them, and what they leave.
 #include <algorithm>
-#include <cmath>
 #include <tuple>
 
 #include <boost/test/unit_test.hpp>

@@ -1,8 +1,6 @@
 // Comparisons: their rows, the experiments that run them, and the tables of what came out.
 #include "experiments/support/program/comparison.h"
 
-#include <cmath>
-
 #include <boost/test/unit_test.hpp>
 
 #include "experiments/support/metrics/statistics.h"

@@ -1,6 +1,5 @@
 // Files as other programs write them, which the programs of experiments/ read, or refuse with what to do.
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
 #include <boost/test/unit_test.hpp>

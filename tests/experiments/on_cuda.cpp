@@ -1,5 +1,4 @@
 // The programs with --device cuda: they train, test and decode as on the CPU.
-#include <cmath>
 #include <map>
 
 #include <boost/test/unit_test.hpp>

@@ -12,7 +12,7 @@
 
 #include "experiments/support/program/interrupt.h"
 #include "experiments/support/program/json_file.h"
-#include "experiments/support/program/terminal.h"
+#include "experiments/support/text/utf8.h"
 #include "tests/experiments/programs.h"
 
 using namespace fovea;
@@ -45,13 +45,13 @@ struct Settings {
     cli.option("--steps", steps, "optimizer steps").at_least(0);
     cli.option("--seed", seed, "of all random numbers");
     cli.option("--learning-rate", learning_rate, "peak learning rate").positive();
-    cli.option("--clip", clip, "largest norm of the gradient").rare();
+    cli.rare("--clip", clip, "largest norm of the gradient");
     cli.option("--shuffle", shuffle, "new order each epoch");
     cli.group("Data");
     cli.option("--lowercase", lowercase, "fold case");
     cli.option("--data", data, "where the files are");
     cli.choice("--unit", unit, {{"words", Unit::words}, {"subwords", Unit::subwords}}, "what a token is");
-    cli.option("--sizes", sizes, "numbers").unit("tokens");
+    cli.option("--sizes", sizes, "numbers");
     cli.option("--train", train, "files");
     cli.option("--out", out, "directory").unsaved();
   }
@@ -253,7 +253,7 @@ BOOST_AUTO_TEST_CASE(help_shows_groups_defaults_and_units) {
        {"test: tests the flags\n", "usage: test [flags]\n", "\nModel:\n", "\nTraining:\n", "  --layers N ",
         "encoder layers (1 to 100; default: 2)\n", "attention method (also --encoder-attention;", "default: 0.001)",
         "--[no-]shuffle ", "new order each epoch (default: yes)\n", "--unit words|subwords",
-        "(tokens; may be repeated; default: 1,2)"}) {
+        "(may be repeated; default: 1,2)"}) {
     BOOST_TEST(contains(result.out, part), part << " is missing in\n" << result.out);
   }
   BOOST_TEST(!contains(result.out, "not reached"));

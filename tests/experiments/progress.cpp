@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <sys/ioctl.h>
 
-#include "experiments/support/program/terminal.h"
+#include "experiments/support/text/utf8.h"
 #include "tests/files.h"
 
 using namespace fovea;

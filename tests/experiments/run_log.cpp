@@ -1,7 +1,6 @@
 #include "experiments/support/program/run_log.h"
 
 #include <csignal>
-#include <limits>
 #include <random>
 
 #include <boost/test/unit_test.hpp>

@@ -3,7 +3,6 @@
 
 #include <boost/test/unit_test.hpp>
 
-#include "experiments/support/program/json_file.h"
 #include "tests/experiments/markup.h"
 #include "tests/experiments/programs.h"
 

@@ -5,7 +5,6 @@
 
 #include <boost/test/unit_test.hpp>
 
-#include "experiments/support/program/terminal.h"
 #include "experiments/support/text/words.h"
 #include "tests/files.h"
 

@@ -1,7 +1,6 @@
 // Curves for TensorBoard: the bytes of the file that a run's log writes beside itself.
 #include "experiments/support/program/tensorboard.h"
 
-#include <cmath>
 #include <cstring>
 #include <map>
 

@@ -9,8 +9,6 @@
 
 #include "autograd/operations.h"
 #include "experiments/support/program/run_log.h"
-#include "experiments/support/training/run.h"
-#include "nn/checkpoint.h"
 #include "tensor/format/safetensors.h"
 #include "tests/files.h"
 

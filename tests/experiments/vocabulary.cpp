@@ -5,7 +5,6 @@
 #include <boost/test/unit_test.hpp>
 
 #include "experiments/support/data/generated.h"
-#include "experiments/support/data/tokenizers.h"
 #include "experiments/support/text/utf8.h"
 #include "tests/files.h"
 

@@ -1,5 +1,4 @@
 // Small computations that need no run: windows between pointers, a step of flexible attention, weights by position.
-#include <algorithm>
 #include <cmath>
 #include <map>
 

@@ -1,7 +1,5 @@
 // Scores of runs: by length of the input, by n-grams, and over the values of an option.
 #include <algorithm>
-#include <cmath>
-#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -191,7 +189,7 @@ std::vector<std::string> flags_of(const SequenceModelOptions& model, const std::
   const std::vector<std::string> names(known.begin(), known.end());
   require(std::count(of_search.begin(), of_search.end(), name) > 0,
           "--vary: '{}' cannot vary; expected an option of the model's attention methods or of beam search: {}{}", name,
-          listed(names), did_you_mean(name, names));
+          listed(names, ", "), did_you_mean(name, names));
   return {"--" + name, value};
 }
 

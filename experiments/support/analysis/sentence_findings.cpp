@@ -302,7 +302,7 @@ Finding alignments(Cli& cli) {
     if (are_words) {
       const std::set<Link> links = links_by_weights(weights, I, J);
       row[1] = alignment_text(links);
-      if (!gold.possible.empty()) row[2] = Cell::number(alignment_error_rate(alignment_statistics(links, gold)), 3);
+      if (!gold.possible.empty()) row[2] = Cell::number(alignment_error({&links, 1}, {&gold, 1}).value(), 3);
       for (const Link& link : gold.possible) map.heads[0].marked.emplace_back(int(link.target), int(link.source));
     }
     if (const auto result = load_result(runs[r]); result && !result->tests.empty())

@@ -49,7 +49,7 @@ const Task& task_of(const std::filesystem::path& run) {
           run.string(), program,
           found == tasks().end() ? "this program was not built with (the list `tasks` of experiments/meson.build)"
                                  : "does not say how its runs are opened",
-          listed(names));
+          alternatives(names));
   return found->second;
 }
 

@@ -98,17 +98,15 @@ void attend_program(Cli& cli) {
   cli.option("--in", in,
              "a .safetensors file of inputs and parameters, or a .npy file of one, which is called like the file "
              "(query.npy); may be given several times; query and parameters that are not given are random");
-  cli.option("--out", out, "the .safetensors file to write; without it, a summary is printed").unsaved();
-  cli.option("--threads", threads, "number of threads; 0: one per core").range(0, 1024).unsaved();
-  cli.option("--list", list, "print a table of all methods, and exit").unsaved();
+  cli.option("--out", out, "the .safetensors file to write; without it, a summary is printed");
+  cli.option("--threads", threads, "number of threads; 0: one per core").range(0, 1024);
+  cli.option("--list", list, "print a table of all methods, and exit");
   cli.option("--describe", described,
-             "print equation, options, parameters, inputs and results of a method or specification, and exit")
-      .unsaved();
+             "print equation, options, parameters, inputs and results of a method or specification, and exit");
   cli.option("--compile", compiled,
              "compile the kernels that a method or specification has on a GPU, print their registers, memory and time, "
-             "and exit; uses --shape, --heads and --precision, and no GPU")
-      .unsaved();
-  cli.option("--architecture", architecture, "with --compile: the GPUs to compile for").unsaved();
+             "and exit; uses --shape, --heads and --precision, and no GPU");
+  cli.option("--architecture", architecture, "with --compile: the GPUs to compile for");
   cli.parse();
   if (threads > 0) omp_set_num_threads(threads);
   prepare_team(omp_get_max_threads());  // here, so that its error does not name a flag that is read later

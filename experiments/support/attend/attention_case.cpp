@@ -204,7 +204,7 @@ class Computation {
                              std::any_of(results.begin(), results.end(),
                                          [&, &wanted = name](const auto& one) { return one.first == wanted; });
       require(is_known(name) || is_result, "{}: {} has no input or parameter '{}'{}; it has {}", file_.source,
-              options_.method, name, did_you_mean(name, known_), listed(known_));
+              options_.method, name, did_you_mean(name, known_), listed(known_, ", "));
     }
   }
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <optional>
 #include <set>
 
 #include "attention/language/specification.h"
@@ -167,7 +166,8 @@ Table attention_table() {
   Table table({"name", "what it does", "paper", "where", "fused engine"});
   auto add = [&](const MethodCard& card) {
     const Usage use = usage_of(completed(card.name), {.model_dim = 8, .heads = 2});
-    table.row({card.name, card.summary, card.reference, listed(use.places), use.no_fused_form.empty() ? "yes" : "no"});
+    table.row(
+        {card.name, card.summary, card.reference, listed(use.places, ", "), use.no_fused_form.empty() ? "yes" : "no"});
   };
   for (const MethodEntry& entry : registered_methods()) add(entry.card);
   table.rule();
@@ -187,9 +187,9 @@ std::string describe_attention(const std::string& specification, const Attention
     if (const MethodEntry* entry = find_method(part->name)) text += card_text(*entry) + "\n";
   }
   const Usage use = usage_of(method, shape);
-  text += fmt::format("where: {}\n", use.places.empty() ? "nowhere" : listed(use.places));
+  text += fmt::format("where: {}\n", use.places.empty() ? "nowhere" : listed(use.places, ", "));
   for (const auto& [failure, places] : use.failures)
-    text += fmt::format("  not {}: {}\n", listed(places), without_middle(failure, 200));
+    text += fmt::format("  not {}: {}\n", listed(places, ", "), without_middle(failure, 200));
   if (use.places.empty()) return text + (shape.heads == 1 ? "With more heads it may be defined: --heads 8\n" : "");
   text += use.no_fused_form.empty() ? "engines: fused (on the CPU), blockwise, composed\n"
                                     : fmt::format("engines: blockwise, composed ({})\n", reason_of(use.no_fused_form));

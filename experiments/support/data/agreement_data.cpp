@@ -110,10 +110,8 @@ void add_options(Cli& cli, AgreementOptions& options) {
   cli.option("--hard-subset", options.hard_subset,
              "test on hard sentences only; those with n_intervening = n_diff_intervening (no noun between subject and "
              "verb, or attractors only); in files without n_intervening: those with an attractor");
-  cli.option("--split-seed", options.split_seed,
-             "the seed that shuffles Linzen's file before its 9 % / 1 % / 90 % split")
-      .at_least(0)
-      .rare();
+  cli.rare("--split-seed", options.split_seed, "the seed that shuffles Linzen's file before its 9 % / 1 % / 90 % split")
+      .at_least(0);
   cli.add(static_cast<ExampleLimits&>(options));
 }
 

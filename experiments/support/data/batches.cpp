@@ -95,19 +95,15 @@ std::int64_t padded_length(std::int64_t tokens, const BatchOptions& options) {
 
 void add_options(Cli& cli, BatchOptions& options) {
   cli.option("--batch-tokens", options.tokens, "most tokens of a batch, with padding").range(1, 1e9);
-  cli.option("--batch-sentences", options.sentences,
-             "texts of a batch, of any length; 0: as many as --batch-tokens allows")
-      .range(0, 1e6)
-      .rare();
-  cli.option("--length-multiple", options.length_multiple, "padded lengths are multiples of this")
-      .range(1, 65536)
-      .unit("tokens")
-      .rare();
-  cli.option("--accumulate", options.accumulate,
-             "batches of an update, whose gradients are added; several processes share them out; default: one for each "
-             "process")
-      .range(1, 1e6)
-      .rare();
+  cli.rare("--batch-sentences", options.sentences,
+           "texts of a batch, of any length; 0: as many as --batch-tokens allows")
+      .range(0, 1e6);
+  cli.rare("--length-multiple", options.length_multiple, "padded lengths are multiples of this many tokens")
+      .range(1, 65536);
+  cli.rare("--accumulate", options.accumulate,
+           "batches of an update, whose gradients are added; several processes share them out; default: one for each "
+           "process")
+      .range(1, 1e6);
 }
 
 std::vector<PlannedBatch> training_batches(std::span<const std::int64_t> lengths, const BatchOptions& options,

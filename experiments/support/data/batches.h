@@ -1,17 +1,46 @@
 /// Batches of pairs of similar length, with little padding, by a budget of tokens. Which pairs share a batch depends
 /// only on lengths, options, seed and epoch: to continue a run, its epoch and position suffice.
 #pragma once
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <future>
 #include <span>
 #include <vector>
 
-#include "experiments/support/data/token_store.h"
 #include "nn/parallel/process_group.h"
 #include "nn/sequence_model.h"
 #include "tensor/tensor.h"
 
 namespace fovea {
+
+class TokenStore {
+ public:
+  void append(std::span<const int> tokens) {
+    begins_.push_back(tokens_.size());
+    lengths_.push_back(std::ssize(tokens));
+    tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
+  }
+  std::size_t size() const { return lengths_.size(); }
+  /// Tokens of each text.
+  std::span<const std::int64_t> lengths() const { return lengths_; }
+  /// The tokens of text k.
+  std::span<const std::int32_t> operator[](std::size_t k) const {
+    return std::span(tokens_).subspan(begins_[k], static_cast<std::size_t>(lengths_[k]));
+  }
+  /// Copies text k to `to`, which has room for its length.
+  void read(std::size_t k, std::span<std::int32_t> to) const { std::ranges::copy((*this)[k], to.begin()); }
+
+ private:
+  std::vector<std::size_t> begins_;
+  std::vector<std::int64_t> lengths_;
+  std::vector<std::int32_t> tokens_;
+};
+
+/// The tokens of text k.
+inline std::vector<std::int32_t> tokens_at(const TokenStore& store, std::size_t k) {
+  return {store[k].begin(), store[k].end()};
+}
 
 class Cli;
 

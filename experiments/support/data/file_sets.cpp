@@ -134,7 +134,7 @@ ChosenSets choose_sets(const FileSets& sets, const SetNames& asked, const fs::pa
     }
     if (part != Part::train) fitting = belonging(fitting, chosen.train, !asked.train.empty());
     require(fitting.size() <= 1, "{}: several {} sets: choose one with {}: {}", directory.string(), name_of(part),
-            has_flags ? flag : "--data", listed(fitting));
+            has_flags ? flag : "--data", alternatives(fitting));
     return fitting.empty() ? std::string() : fitting[0];
   };
   chosen.train = choose(Part::train, asked.train);

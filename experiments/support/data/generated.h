@@ -4,7 +4,6 @@
 /// where they have labels) and seed=1. Errors name the option and its column.
 #pragma once
 #include <memory>
-#include <string>
 #include <string_view>
 
 #include "experiments/support/data/labelled_texts.h"

@@ -5,7 +5,6 @@
 #include "experiments/support/data/file_sets.h"
 #include "experiments/support/data/records.h"
 #include "experiments/support/program/cli.h"
-#include "experiments/support/program/terminal.h"
 #include "experiments/support/text/split_mix.h"
 #include "experiments/support/text/words.h"
 #include "tensor/error.h"
@@ -50,12 +49,9 @@ LabelledTexts read_files(const SplitFiles& files, const LabelledReader& read) {
 }
 
 void add_options(Cli& cli, ExampleLimits& limits) {
-  cli.option("--train-examples", limits.train_examples, "the number of training examples, chosen by hash; 0: all")
-      .at_least(0)
-      .rare();
-  cli.option("--test-examples", limits.test_examples, "the number of test examples, chosen by hash; 0: all")
-      .at_least(0)
-      .rare();
+  cli.rare("--train-examples", limits.train_examples, "the number of training examples, chosen by hash; 0: all")
+      .at_least(0);
+  cli.rare("--test-examples", limits.test_examples, "the number of test examples, chosen by hash; 0: all").at_least(0);
 }
 
 namespace {

@@ -146,10 +146,7 @@ void PairDataOptions::add_to(Cli& cli, const std::string& description) {
   cli.group("Text");
   cli.add(text);
   if (has_source) return;
-  cli.option("--block", text.block, "join lines to texts of about this many tokens; 0: each line is a text")
-      .at_least(0)
-      .unit("tokens")
-      .rare();
+  cli.rare("--block", text.block, "join lines to texts of about this many tokens; 0: each line is a text").at_least(0);
 }
 
 std::unique_ptr<PairSource> PairDataOptions::open(bool trains) const {

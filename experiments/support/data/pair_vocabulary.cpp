@@ -24,11 +24,10 @@ std::vector<std::string_view> views_of(const TextSample& sample) {
 
 void add_options(Cli& cli, PairTextOptions& options) {
   add_options(cli, options.text);
-  cli.option("--joint-vocabulary", options.joint, "one vocabulary for source and target").rare();
-  cli.option("--target-vocabulary-size", options.target_vocabulary_size,
-             "the target's vocabulary size; 0: as --vocabulary-size")
-      .at_least(0)
-      .rare();
+  cli.rare("--joint-vocabulary", options.joint, "one vocabulary for source and target");
+  cli.rare("--target-vocabulary-size", options.target_vocabulary_size,
+           "the target's vocabulary size; 0: as --vocabulary-size")
+      .at_least(0);
 }
 
 void TextSample::add(const std::string& text) {

@@ -122,22 +122,19 @@ void add_options(Cli& cli, ParallelCorpusOptions& options) {
   cli.choice("--header", options.header, header_names,
              "whether the first line of a table names the columns; auto: where --columns has names")
       .rare();
-  cli.option(
-         "--train-set", options.train_set,
-         "the training set of a directory; a file name without its language ending; default: the one called train...")
-      .rare();
-  cli.option("--dev-set", options.dev_set,
-             "the development set; default: dev..., val... or valid..., otherwise a tenth of the training set")
-      .rare();
+  cli.rare(
+      "--train-set", options.train_set,
+      "the training set of a directory; a file name without its language ending; default: the one called train...");
+  cli.rare("--dev-set", options.dev_set,
+           "the development set; default: dev..., val... or valid..., otherwise a tenth of the training set");
   cli.option("--test-set", options.test_set,
              "the test set, or several: news,talks; default: test..., otherwise a tenth of the training set");
   cli.choice("--bad-lines", options.lines.bad_lines, {{"refuse", BadLines::refuse}, {"skip", BadLines::skip}},
              "what to do with pairs that are blank, not UTF-8, too long or without a partner")
       .rare();
-  cli.option("--max-words", options.lines.max_words,
-             "the most words of a text; pairs with longer texts are bad lines; 0: any number")
-      .at_least(0)
-      .rare();
+  cli.rare("--max-words", options.lines.max_words,
+           "the most words of a text; pairs with longer texts are bad lines; 0: any number")
+      .at_least(0);
 }
 
 ParallelCorpus::ParallelCorpus(const ParallelCorpusOptions& options) : options_(options) {

@@ -1,7 +1,6 @@
 /// Sentences and their translations, articles and their summaries, texts alone: files whose lines belong together, or
 /// records of which the texts are fields.
 #pragma once
-#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <map>

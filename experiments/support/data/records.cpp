@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cctype>
 #include <iterator>
-#include <optional>
 #include <set>
 
 #include <fmt/format.h>
@@ -100,7 +99,8 @@ bool RecordReader::read_conll(std::vector<std::string>& fields) {
       if (width_ == 2 && words.size() > 1 && words.size() == split_words(columns[1]).size())
         throw RecordFault(fmt::format(
             "{}:{}: '{}' and '{}' are a sentence and its tags, expected one word and its tag, as in CoNLL files; "
-            "sentences with their tags are read from .csv and .jsonl files, from .tsv files with --source 1 --target 2, "
+            "sentences with their tags are read from .csv and .jsonl files, from .tsv files with --source 1 --target "
+            "2, "
             "and from pairs of files: --source words --target tags reads train.words and train.tags",
             name(), reader_.number(), printable(shortened(columns[0], 40)), printable(shortened(columns[1], 40))));
     }

@@ -250,11 +250,10 @@ void add_options(Cli& cli, SentimentOptions& options) {
              "file or directory: SST trees, IMDB, texts and labels as .tsv, .csv or .jsonl (.gz too); or "
              "generated[:train=20000,dev=500,test=2000,seed=1,length=10-20,polar=0.3,not=0.3]")
       .saved_as(lasting_data);
-  cli.option("--classes", options.classes,
-             "the number of classes of SST; 5, or 2 without the neutral texts; default: 2 for SST, otherwise all "
-             "labels of the data")
-      .at_least(0)
-      .rare();
+  cli.rare("--classes", options.classes,
+           "the number of classes of SST; 5, or 2 without the neutral texts; default: 2 for SST, otherwise all "
+           "labels of the data")
+      .at_least(0);
   cli.choice("--phrases", options.phrases, {{"all", Phrases::all}, {"sentences", Phrases::sentences}},
              "SST: train on all phrases (each once) or on sentences")
       .rare();

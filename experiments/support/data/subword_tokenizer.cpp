@@ -7,7 +7,7 @@
 #include <sentencepiece_processor.h>
 #include <sentencepiece_trainer.h>
 
-#include "experiments/support/data/tokenizers.h"
+#include "experiments/support/data/vocabulary.h"
 #include "experiments/support/text/number.h"
 #include "experiments/support/text/words.h"
 #include "tensor/error.h"

@@ -1,6 +1,5 @@
 /// Pairs of texts: a sentence and its translation, an article and its headline, a text and its label.
 #pragma once
-#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>

@@ -5,10 +5,9 @@
 #include <fmt/core.h>
 #include <zlib.h>
 
-#include "experiments/support/data/tokenizers.h"
 #include "experiments/support/program/cli.h"
-#include "experiments/support/program/growing_file.h"
 #include "experiments/support/program/json_file.h"
+#include "experiments/support/program/run_log.h"
 #include "experiments/support/program/terminal.h"
 #include "experiments/support/text/words.h"
 #include "tensor/error.h"
@@ -47,13 +46,10 @@ void add_options(Cli& cli, TextOptions& options) {
              "the most tokens, or 0 for the usual number; with the 4 special ones; the usual number is 30000 words, "
              "8000 sub-words (or as many as there are), or all characters")
       .at_least(0);
-  cli.option("--min-count", options.min_count, "the least count of a word in the training texts; rarer words are <unk>")
-      .at_least(1)
-      .rare();
-  cli.option("--lower-case", options.lower_case, "turn all text to lower case").rare();
-  cli.option("--max-length", options.max_length, "the most tokens of a text, from its beginning; 0: all")
-      .at_least(0)
-      .rare();
+  cli.rare("--min-count", options.min_count, "the least count of a word in the training texts; rarer words are <unk>")
+      .at_least(1);
+  cli.rare("--lower-case", options.lower_case, "turn all text to lower case");
+  cli.rare("--max-length", options.max_length, "the most tokens of a text, from its beginning; 0: all").at_least(0);
 }
 
 std::string Tokenizer::description() const {

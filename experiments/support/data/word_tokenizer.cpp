@@ -3,7 +3,7 @@
 #include <array>
 #include <unordered_map>
 
-#include "experiments/support/data/tokenizers.h"
+#include "experiments/support/data/vocabulary.h"
 #include "experiments/support/text/number.h"
 #include "experiments/support/text/words.h"
 #include "tensor/error.h"

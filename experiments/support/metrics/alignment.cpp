@@ -18,8 +18,6 @@ std::optional<std::int64_t> index(std::string_view digits, std::int64_t first) {
   return value && *value >= first ? std::optional(*value - first) : std::nullopt;
 }
 
-std::int64_t size_of(const std::set<Link>& links) { return std::int64_t(links.size()); }
-
 std::int64_t shared(const std::set<Link>& a, const std::set<Link>& b) {
   return std::count_if(a.begin(), a.end(), [&](const Link& link) { return b.contains(link); });
 }
@@ -60,34 +58,14 @@ std::set<Link> strongest_links(std::span<const double> attention, std::int64_t s
   return links;
 }
 
-AlignmentStatistics& AlignmentStatistics::operator+=(const AlignmentStatistics& other) {
-  links += other.links;
-  sure += other.sure;
-  among_sure += other.among_sure;
-  among_possible += other.among_possible;
-  return *this;
-}
-
-AlignmentStatistics alignment_statistics(const std::set<Link>& links, const GoldAlignment& gold) {
-  return {.links = size_of(links),
-          .sure = size_of(gold.sure),
-          .among_sure = shared(links, gold.sure),
-          .among_possible = shared(links, gold.possible)};
-}
-
-double alignment_error_rate(const AlignmentStatistics& sums) {
-  if (sums.links + sums.sure == 0) return 0;
-  return 1 - double(sums.among_sure + sums.among_possible) / double(sums.links + sums.sure);
-}
-
-SummedMetric alignment_error_metric(std::span<const AlignmentStatistics> sentences) {
+SummedMetric alignment_error(std::span<const std::set<Link>> links, std::span<const GoldAlignment> gold) {
   SummedMetric metric{.width = 2,
                       .of_sums = [](auto sums) { return sums[1] == 0 ? 0 : 1 - sums[0] / sums[1]; },
                       .higher_is_better = false};
-  for (const AlignmentStatistics& s : sentences) {
+  for (std::size_t k = 0; k < gold.size(); ++k)
     metric.statistics.insert(metric.statistics.end(),
-                             {double(s.among_sure + s.among_possible), double(s.links + s.sure)});
-  }
+                             {double(shared(links[k], gold[k].sure) + shared(links[k], gold[k].possible)),
+                              double(links[k].size() + gold[k].sure.size())});
   return metric;
 }
 

@@ -38,20 +38,9 @@ std::string alignment_text(const std::set<Link>& links);
 /// of weights over the `sources` for each target word.
 std::set<Link> strongest_links(std::span<const double> attention, std::int64_t sources);
 
-/// Counts of one sentence pair, or their sums over several. A are the links to be judged, S the sure and P the possible
-/// links of the gold alignment.
-struct AlignmentStatistics {
-  std::int64_t links = 0, sure = 0;                 ///< |A|, |S|
-  std::int64_t among_sure = 0, among_possible = 0;  ///< |A and S|, |A and P|
-  AlignmentStatistics& operator+=(const AlignmentStatistics& other);
-};
-
-AlignmentStatistics alignment_statistics(const std::set<Link>& links, const GoldAlignment& gold);
-
-/// AER = 1 - (|A and S| + |A and P|) / (|A| + |S|), 0 to 1, lower is better; 0 where there is no link at all.
-double alignment_error_rate(const AlignmentStatistics& statistics);
-
-/// AER as a metric that can be resampled.
-SummedMetric alignment_error_metric(std::span<const AlignmentStatistics> sentences);
+/// AER = 1 - (|A and S| + |A and P|) / (|A| + |S|), 0 to 1, as a metric that can be resampled; 0 where there is no link
+/// at all. A are the links to be judged of each sentence pair, S the sure and P the possible links of the gold
+/// alignment.
+SummedMetric alignment_error(std::span<const std::set<Link>> links, std::span<const GoldAlignment> gold);
 
 }  // namespace fovea

@@ -1,7 +1,6 @@
 #include "experiments/support/metrics/attention_spread.h"
 
 #include <algorithm>
-#include <cstdlib>
 
 #include "experiments/support/metrics/statistics.h"
 #include "tensor/error.h"

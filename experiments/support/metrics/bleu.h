@@ -8,10 +8,8 @@
 /// near. All are sums over the sentences. Words are separated by white space here; tokenization.h has other
 /// definitions.
 #pragma once
-#include <cstdint>
 #include <span>
 #include <string>
-#include <vector>
 
 #include "experiments/support/metrics/statistics.h"
 

@@ -1,6 +1,10 @@
 #include "experiments/support/metrics/chrf.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include "experiments/support/metrics/ngrams.h"
+#include "experiments/support/text/utf8.h"
 #include "experiments/support/text/words.h"
 #include "tensor/error.h"
 
@@ -10,17 +14,11 @@ namespace {
 
 constexpr std::size_t character_orders = 6, word_orders = 2;
 
-bool is_continuation(char byte) { return (static_cast<unsigned char>(byte) & 0xc0) == 0x80; }
-
-/// The characters of valid UTF-8, without white space.
+/// The characters, without white space.
 Words characters_of(std::string_view text) {
   Words characters;
-  for (std::string_view word : split_words(text)) {
-    for (std::size_t begin = 0, end = 1; begin < word.size(); begin = end++) {
-      while (end < word.size() && is_continuation(word[end])) ++end;
-      characters.push_back(word.substr(begin, end - begin));
-    }
-  }
+  for (std::string_view word : split_words(text))
+    std::ranges::copy(split_characters(word), std::back_inserter(characters));
   return characters;
 }
 

@@ -36,10 +36,11 @@ inline double token_perplexity(const Likelihood& text) { return std::exp(text.ne
 /// Counts the words and characters (code points) of a line of text. The other numbers are 0.
 Likelihood units_of_line(std::string_view line);
 
-/// Perplexity as a metric that can be resampled: exp(sum of the negative log-likelihoods / sum of the counts).
-inline SummedMetric perplexity_metric(std::span<const Likelihood> sentences, std::int64_t Likelihood::*count) {
+/// A function of the mean negative log-likelihood as a metric that can be resampled; exp is the perplexity.
+inline SummedMetric likelihood_metric(std::span<const Likelihood> sentences, std::int64_t Likelihood::*count,
+                                      double (*of_mean)(double) = std::exp) {
   SummedMetric metric{
-      .width = 2, .of_sums = [](auto sums) { return std::exp(sums[0] / sums[1]); }, .higher_is_better = false};
+      .width = 2, .of_sums = [=](auto sums) { return of_mean(sums[0] / sums[1]); }, .higher_is_better = false};
   for (const Likelihood& sentence : sentences) {
     metric.statistics.insert(metric.statistics.end(), {sentence.negative_log, double(sentence.*count)});
   }

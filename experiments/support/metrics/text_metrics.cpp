@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
-#include <functional>
 
 #include "experiments/support/metrics/alignment.h"
 #include "experiments/support/metrics/bleu.h"
@@ -203,8 +202,8 @@ Scores perplexity_scores(const Files& files, const TextMetricOptions&) {
   for (std::size_t i = 0; i < files.size(); ++i) {
     sentences.push_back(likelihood_of(files.hypotheses, i, texts.lines[i]));
   }
-  return {{.name = "perplexity per token", .metric = perplexity_metric(sentences, &Likelihood::tokens)},
-          {.name = "perplexity per word", .metric = perplexity_metric(sentences, &Likelihood::words)}};
+  return {{.name = "perplexity per token", .metric = likelihood_metric(sentences, &Likelihood::tokens)},
+          {.name = "perplexity per word", .metric = likelihood_metric(sentences, &Likelihood::words)}};
 }
 
 GoldAlignment alignment_of(const TextFile& file, std::size_t i, std::int64_t first) {
@@ -217,21 +216,22 @@ GoldAlignment alignment_of(const TextFile& file, std::size_t i, std::int64_t fir
 
 Scores alignment_scores(const Files& files, const TextMetricOptions& options) {
   const TextFile& gold_file = only_reference(files, "aer");
-  std::vector<AlignmentStatistics> sentences;
+  std::vector<std::set<Link>> links;
+  std::vector<GoldAlignment> gold;
   bool in_links = false, in_gold = false;
   for (std::size_t i = 0; i < files.size(); ++i) {
-    const GoldAlignment links = alignment_of(files.hypotheses, i, options.links_from);
-    const GoldAlignment gold = alignment_of(gold_file, i, options.gold_from);
-    in_links = in_links || has_first_word(links);
-    in_gold = in_gold || has_first_word(gold);
-    sentences.push_back(alignment_statistics(links.possible, gold));
+    const GoldAlignment own = alignment_of(files.hypotheses, i, options.links_from);
+    links.push_back(own.possible);
+    gold.push_back(alignment_of(gold_file, i, options.gold_from));
+    in_links = in_links || has_first_word(own);
+    in_gold = in_gold || has_first_word(gold.back());
   }
   if (in_links != in_gold)
     warn(fmt::format("{}: no link is of a word {}, as links of {} are; if its words are counted from 1: {} 1",
                      in_links ? gold_file.name : files.hypotheses.name,
                      in_links ? options.gold_from : options.links_from,
                      in_links ? files.hypotheses.name : gold_file.name, in_links ? "--gold-from" : "--links-from"));
-  return {{.name = "AER", .metric = alignment_error_metric(sentences), .decimals = 4}};
+  return {{.name = "AER", .metric = alignment_error(links, gold), .decimals = 4}};
 }
 
 struct Entry {
@@ -284,7 +284,7 @@ std::vector<TextScore> text_scores(const std::string& metric, const TextFile& hy
     if (entry.name == metric) return entry.scores({hypotheses, references}, options);
     names.emplace_back(entry.name);
   }
-  fail("--metrics: there is no metric '{}': one of {}{}", metric, listed(names), did_you_mean(metric, names));
+  fail("--metrics: there is no metric '{}': one of {}{}", metric, alternatives(names), did_you_mean(metric, names));
 }
 
 }  // namespace fovea

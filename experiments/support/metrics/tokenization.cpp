@@ -14,27 +14,15 @@ namespace fovea {
 
 namespace {
 
-/// The characters; bytes that are not UTF-8 count as U+FFFD.
 std::u32string decoded(std::string_view text) {
-  constexpr char32_t replacement_character = 0xfffd;
   std::u32string characters;
-  const auto* bytes = reinterpret_cast<const utf8proc_uint8_t*>(text.data());
-  for (std::size_t at = 0; at < text.size();) {
-    utf8proc_int32_t character = 0;
-    const auto length = utf8proc_iterate(bytes + at, utf8proc_ssize_t(text.size() - at), &character);
-    characters += length > 0 ? char32_t(character) : replacement_character;
-    at += length > 0 ? std::size_t(length) : 1;
-  }
+  for (std::size_t at = 0; at < text.size();) characters += next_character(text, at);
   return characters;
 }
 
 std::string encoded(std::u32string_view characters) {
   std::string text;
-  for (char32_t character : characters) {
-    utf8proc_uint8_t bytes[4];
-    const auto length = utf8proc_encode_char(utf8proc_int32_t(character), bytes);
-    text.append(reinterpret_cast<const char*>(bytes), std::size_t(length));
-  }
+  for (char32_t character : characters) append_utf8(text, character);
   return text;
 }
 
@@ -133,36 +121,27 @@ std::string characters(std::string_view text) {
   return result;
 }
 
+/// By their numbers.
+struct NamedTokenization {
+  const char* name;
+  std::string (*of)(std::string_view text);
+};
+constexpr NamedTokenization tokenizations[] = {{"none", [](std::string_view text) { return std::string(text); }},
+                                               {"13a", mteval_13a},
+                                               {"char", characters},
+                                               {"intl", international_tokens},
+                                               {"zh", chinese_tokens}};
+
 }  // namespace
 
-std::string tokenized(std::string_view text, Tokenization how) {
-  switch (how) {
-    case Tokenization::none:
-      return std::string(text);
-    case Tokenization::mteval_13a:
-      return mteval_13a(text);
-    case Tokenization::characters:
-      return characters(text);
-    case Tokenization::international:
-      return international_tokens(text);
-    case Tokenization::chinese:
-      return chinese_tokens(text);
-  }
-  return std::string(text);
-}
+std::string tokenized(std::string_view text, Tokenization how) { return tokenizations[int(how)].of(text); }
+
+std::string name_of(Tokenization how) { return tokenizations[int(how)].name; }
 
 std::vector<std::pair<std::string, Tokenization>> named_tokenizations() {
-  return {{"none", Tokenization::none},
-          {"13a", Tokenization::mteval_13a},
-          {"char", Tokenization::characters},
-          {"intl", Tokenization::international},
-          {"zh", Tokenization::chinese}};
-}
-
-std::string name_of(Tokenization how) {
-  for (const auto& [name, tokenization] : named_tokenizations())
-    if (tokenization == how) return name;
-  return "";
+  std::vector<std::pair<std::string, Tokenization>> named;
+  for (const NamedTokenization& one : tokenizations) named.emplace_back(one.name, Tokenization(named.size()));
+  return named;
 }
 
 Tokenization tokenization_of(const std::string& name) {

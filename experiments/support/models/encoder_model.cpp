@@ -1,9 +1,131 @@
 #include "experiments/support/models/encoder_model.h"
 
+#include <algorithm>
+#include <filesystem>
+
+#include <fmt/core.h>
+
+#include "attention/registry.h"
 #include "experiments/support/program/cli.h"
+#include "experiments/support/program/data_directory.h"
+#include "experiments/support/program/program.h"
+#include "experiments/support/text/words.h"
+#include "tensor/error.h"
 #include "tensor/support/machine_memory.h"
+#include "tensor/support/suggestion.h"
 
 namespace fovea {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+fs::path presets_folder() { return data_directory("presets"); }
+
+std::string preset_help() {
+  std::string text = "a model and its training, in values that other flags override: a .json file, or one of";
+  for (const std::string& name : preset_names())
+    text += fmt::format("\n{}: {}", name, load_json(presets_folder() / (name + ".json")).value("about", ""));
+  return text + "\n";
+}
+
+}  // namespace
+
+std::vector<std::string> preset_names() {
+  std::vector<std::string> names;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(presets_folder(), ignored))
+    if (entry.path().extension() == ".json") names.push_back(entry.path().stem().string());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+Json preset_values(const std::string& name) {
+  const bool is_file = name.ends_with(".json");
+  const fs::path path = is_file ? fs::path(name) : presets_folder() / (name + ".json");
+  const std::vector<std::string> names = preset_names();
+  require(is_file || fs::exists(path), "there is no preset '{}'; there are {}, and any .json file{}", name,
+          listed(names, ", "), did_you_mean(name, names));
+  Json values = load_json(path);
+  require(values.is_object(), "{}: expected an object with the values of flags, found {}", path.string(),
+          values.type_name());
+  values.erase("about");
+  return values;
+}
+
+void PresetFlag::add_to(Cli& cli) {
+  cli.option("--preset", name, "a model and its training under a name; --help-all lists them")
+      .long_help(preset_help)
+      .configures([&cli](const std::string& wanted) {
+        Json known = Json::object();
+        const Json all = preset_values(wanted);
+        if (wanted.ends_with(".json")) return all;  // a key that is no flag is refused; presets/ is for all programs
+        for (const auto& [key, value] : all.items())
+          if (cli.declares(key)) known[key] = value;
+        return known;
+      });
+}
+
+void TransformerFlags::add_sizes(Cli& cli, const std::string& dropped_out, const std::string& attention_note) {
+  cli.option("--layers", layers, "layers of the encoder, and of the decoder").range(1, 1000);
+  cli.option("--model-dim", model_dim, "width of the states").range(1, 65536);
+  cli.option("--heads", heads, "attention heads; must divide the width").range(1, 1024);
+  cli.option("--dropout", dropout, "probability of dropping an activation; of " + dropped_out).range(0, 0.99);
+  cli.option("--attention", attention,
+             "attention of the encoder, as in \"gaussian(window=query, layers=1-3)\"; " + attention_note)
+      .also("--encoder-attention");
+  cli.option("--list-attentions", list_attentions, "print every attention method with its options, and exit").unsaved();
+}
+
+void TransformerFlags::add_blocks(Cli& cli) {
+  cli.option("--feed-forward-dim", feed_forward_dim, "width of the feed-forward blocks").range(1, 262144);
+  cli.choice("--norm", norm, {{"pre", Norm::pre}, {"post", Norm::post}},
+             "place of the layer norms; pre: before each sub-layer, post: after it")
+      .rare();
+  cli.choice("--recompute", recompute, {{"none", Recompute::none}, {"layers", Recompute::layers}},
+             "Transformers only; layers: keep only the input of each layer and compute the layer again in the backward "
+             "pass, which takes about a third more time and, with several layers, less than half the memory; the "
+             "results are the same")
+      .rare();
+}
+
+TransformerOptions TransformerFlags::stack() const {
+  return {.layers = layers,
+          .model_dim = model_dim,
+          .heads = heads,
+          .feed_forward_dim = feed_forward_dim,
+          .norm = norm,
+          .dropout = dropout,
+          .recompute = recompute};
+}
+
+void TransformerFlags::require_memory(double parameters, int copies, double kept) const {
+  const double needed = (parameters * copies + kept) * sizeof(float),
+               there = static_cast<double>(machine_memory().total);
+  constexpr double gibibyte = 1 << 30;
+  require(needed <= there,
+          "--model-dim {}, --feed-forward-dim {}, --layers {}: {:.0f} million parameters at least{}{} take {:.1f} GiB; "
+          "this machine has {:.1f} "
+          "GiB",
+          model_dim, feed_forward_dim, layers, parameters / 1e6,
+          copies > 1 ? ", with their gradients and Adam's state," : "",
+          kept > 0 ? " and the values kept for the backward pass" : "", needed / gibibyte, there / gibibyte);
+}
+
+void TransformerFlags::require_heads() const {
+  require(model_dim % heads == 0, "--heads {}: must divide --model-dim {}", heads, model_dim);
+}
+
+AttentionFactory flagged_attention(const char* flag, const std::string& specification) {
+  AttentionFactory made;
+  with_flag(flag, [&] { made = attention_factory(specification); });
+  // a method that is not defined at some place throws when it is made there
+  return [flag, made](const AttentionShape& shape) {
+    std::unique_ptr<Attention> attention;
+    with_flag(flag, [&] { attention = made(shape); });
+    return attention;
+  };
+}
 
 void EncoderModelOptions::add_to(Cli& cli) {
   cli.group("Model");
@@ -15,28 +137,15 @@ void EncoderModelOptions::add_to(Cli& cli) {
 void EncoderModelOptions::require_memory(std::int64_t tokens) const {
   // A lower bound. Each layer has four projections of the states and two of the feed-forward block. It keeps the inputs
   // of its two norms, queries, keys, values, the attention's result, and the hidden layer of the feed-forward block.
-  double d = static_cast<double>(model_dim), f = static_cast<double>(feed_forward_dim);
-  double parameters = layers * d * (4 * d + 2 * f), kept = static_cast<double>(tokens) * layers * (6 * d + f);
-  double needed = (parameters * 4 + kept) * sizeof(float), there = static_cast<double>(machine_memory().total);
-  constexpr double gibibyte = 1 << 30;
-  require(needed <= there,
-          "--model-dim {}, --feed-forward-dim {}, --layers {}{}: {:.1f} million parameters with their gradients and "
-          "Adam's state, and the values kept for the backward pass, take {:.1f} GiB; this machine has {:.1f} GiB",
-          model_dim, feed_forward_dim, layers, tokens ? fmt::format(", --batch-tokens {}", tokens) : "",
-          parameters / 1e6, needed / gibibyte, there / gibibyte);
+  const double d = static_cast<double>(model_dim), f = static_cast<double>(feed_forward_dim);
+  TransformerFlags::require_memory(layers * d * (4 * d + 2 * f), 4, static_cast<double>(tokens) * layers * (6 * d + f));
 }
 
 TransformerOptions EncoderModelOptions::encoder() const {
   require_heads();
-  return {.layers = layers,
-          .model_dim = model_dim,
-          .heads = heads,
-          .feed_forward_dim = feed_forward_dim,
-          .norm = norm,
-          .dropout = dropout,
-          .attention_dropout = dropout,
-          .feed_forward_dropout = dropout,
-          .recompute = recompute};
+  TransformerOptions options = stack();
+  options.attention_dropout = options.feed_forward_dropout = dropout;
+  return options;
 }
 
 std::unique_ptr<EncoderClassifier> EncoderModelOptions::make(const std::string& specification, std::int64_t vocabulary,

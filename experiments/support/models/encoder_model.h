@@ -1,16 +1,64 @@
-/// The flags of an encoder, and the encoder they make.
+/// The flags of Transformers, presets of them, and encoders.
 #pragma once
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
-#include "experiments/support/models/presets.h"
-#include "experiments/support/models/transformer_flags.h"
+#include "experiments/support/program/json_file.h"
 #include "nn/encoder_classifier.h"
+#include "nn/transformer.h"
 
 namespace fovea {
 
 class Cli;
+
+/// --preset NAME or --preset FILE.json. A preset is a JSON file with the values of flags, as in a configuration, and
+/// "about", a line for --help-all. NAME is a file experiments/presets/NAME.json. A program ignores values of flags that
+/// it does not have.
+struct PresetFlag {
+  std::string name;
+
+  void add_to(Cli& cli);
+};
+
+/// The names of the files in experiments/presets, sorted.
+std::vector<std::string> preset_names();
+/// The values of a preset, without "about". Throws Error if there is no such preset or file; the message lists the
+/// presets.
+Json preset_values(const std::string& name);
+
+/// The flags that encoders and encoder-decoders have in common.
+struct TransformerFlags {
+  int layers = 2;
+  std::int64_t model_dim = 128;
+  int heads = 4;
+  std::int64_t feed_forward_dim = 512;
+  double dropout = 0.1;
+  Norm norm = Norm::pre;
+  Recompute recompute = Recompute::none;
+  std::string attention;  ///< a specification
+  bool list_attentions = false;
+
+  /// Declares --layers, --model-dim, --heads, --dropout, --attention and --list-attentions. `dropped_out` names what
+  /// --dropout drops, `attention_note` adds to the description of --attention: both differ between models.
+  void add_sizes(Cli& cli, const std::string& dropped_out, const std::string& attention_note);
+  /// Declares --feed-forward-dim, --norm and --recompute.
+  void add_blocks(Cli& cli);
+
+  /// Throws Error unless the heads divide the width.
+  void require_heads() const;
+  /// Throws Error if the machine's memory is too small for `copies` copies of so many parameters, and for `kept`
+  /// numbers that the layers keep for the backward pass.
+  void require_memory(double parameters, int copies, double kept = 0) const;
+  /// The sizes, norms and dropout of a stack of layers.
+  TransformerOptions stack() const;
+  bool operator==(const TransformerFlags&) const = default;
+};
+
+/// Returns a factory of the attentions that `specification`, the value of `flag`, describes. Throws Error with the flag
+/// for a wrong specification; the factory does for a method that is not defined at a place.
+AttentionFactory flagged_attention(const char* flag, const std::string& specification);
 
 /// The defaults are the "tiny" Transformer of Nguyen et al. 2020, §5.3. Dropout applies to embeddings, attention
 /// weights, hidden layers and the outputs of blocks.

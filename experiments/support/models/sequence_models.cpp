@@ -5,8 +5,6 @@
 
 #include "experiments/support/program/program.h"
 #include "experiments/support/report/table.h"
-#include "tensor/support/machine_memory.h"
-#include "tensor/support/suggestion.h"
 
 namespace fovea {
 
@@ -57,28 +55,24 @@ void SequenceModelOptions::add_to(Cli& cli) {
              "kind of model; in an rnn --model-dim is the width of the decoder and of each direction of the encoder");
   add_sizes(cli, "embeddings and the outputs of blocks",
             "in an rnn the only attention, classic(additive) by default; in a language model that of the decoder");
-  cli.option("--encoder-layers", encoder_layers, "layers of the encoder alone; 0: --layers").range(0, 1000).rare();
-  cli.option("--decoder-layers", decoder_layers, "layers of the decoder alone; 0: --layers").range(0, 1000).rare();
-  cli.option("--attention-dropout", attention_dropout, "dropout of attention weights").range(0, 0.99).rare();
+  cli.rare("--encoder-layers", encoder_layers, "layers of the encoder alone; 0: --layers").range(0, 1000);
+  cli.rare("--decoder-layers", decoder_layers, "layers of the decoder alone; 0: --layers").range(0, 1000);
+  cli.rare("--attention-dropout", attention_dropout, "dropout of attention weights").range(0, 0.99);
   cli.option("--decoder-attention", decoder_attention, "self-attention of a Transformer's decoder");
   cli.option("--cross-attention", cross_attention, "attention of a Transformer's decoder over the source");
 
   cli.group("Transformer");
-  cli.option(
-         "--block-order", block_order,
-         "the sub-layers of a layer; attention (--attention, --decoder-attention), feed-forward, cross (if it is not "
-         "named: before the last feed-forward) or the specification of another attention, as in \"dman > "
-         "attention > feed-forward\"; or C1 to C5 of Fan et al. 2021")
-      .rare();
+  cli.rare("--block-order", block_order,
+           "the sub-layers of a layer; attention (--attention, --decoder-attention), feed-forward, cross (if it is not "
+           "named: before the last feed-forward) or the specification of another attention, as in \"dman > "
+           "attention > feed-forward\"; or C1 to C5 of Fan et al. 2021");
   cli.choice("--block-order-in", block_order_in,
              {{"encoder", Stacks::encoder}, {"decoder", Stacks::decoder}, {"both", Stacks::both}},
              "the stacks with the order of --block-order; the other stack has attention > feed-forward")
       .rare();
   add_blocks(cli);
-  cli.option("--feed-forward-dropout", feed_forward_dropout, "dropout inside the feed-forward blocks")
-      .range(0, 0.99)
-      .rare();
-  cli.option("--final-norm", final_norm, "with --norm pre: a last norm after each stack").rare();
+  cli.rare("--feed-forward-dropout", feed_forward_dropout, "dropout inside the feed-forward blocks").range(0, 0.99);
+  cli.rare("--final-norm", final_norm, "with --norm pre: a last norm after each stack");
   cli.choice("--activation", activation, {{"relu", Activation::relu}, {"gelu", Activation::gelu}},
              "activation of the feed-forward blocks")
       .rare();
@@ -86,24 +80,21 @@ void SequenceModelOptions::add_to(Cli& cli) {
              {{"none", Positions::none}, {"sinusoidal", Positions::sinusoidal}, {"learned", Positions::learned}},
              "the encoding that is added to embeddings")
       .rare();
-  cli.option("--max-positions", longest, "the number of learned positions").unit("tokens").range(1, 1 << 20).rare();
+  cli.rare("--max-positions", longest, "the number of learned positions").range(1, 1 << 20);
   cli.choice("--tied", tied, {{"none", Tied::none}, {"decoder", Tied::decoder}, {"all", Tied::all}},
              "tables of parameters that are shared; decoder: target embedding and output; all: source embedding too")
       .rare();
-  cli.option("--embedding-norm", embedding_norm, "normalise the sum of embedding and position").rare();
+  cli.rare("--embedding-norm", embedding_norm, "normalise the sum of embedding and position");
 
   cli.group("Recurrent model");
-  cli.option("--embedding-dim", embedding_dim, "width of an rnn's embeddings").range(1, 65536).rare();
-  cli.option("--readout-dim", readout_dim, "width of an rnn's layer before the logits; 0: no such layer")
-      .range(0, 65536)
-      .rare();
+  cli.rare("--embedding-dim", embedding_dim, "width of an rnn's embeddings").range(1, 65536);
+  cli.rare("--readout-dim", readout_dim, "width of an rnn's layer before the logits; 0: no such layer").range(0, 65536);
   cli.choice("--query", query, {{"previous", QueryState::previous}, {"current", QueryState::current}},
              "the rnn decoder's state that is the query; previous: of the step before (Bahdanau et al. 2015), current: "
              "of this step (Luong et al. 2015)")
       .rare();
-  cli.option("--bidirectional", bidirectional, "the rnn encoder reads in both directions").rare();
-  cli.option("--input-feeding", input_feeding, "with --query current: the readout is part of the next step's input")
-      .rare();
+  cli.rare("--bidirectional", bidirectional, "the rnn encoder reads in both directions");
+  cli.rare("--input-feeding", input_feeding, "with --query current: the readout is part of the next step's input");
 }
 
 void SequenceModelOptions::require_memory(std::int64_t vocabulary, int copies) const {
@@ -113,13 +104,7 @@ void SequenceModelOptions::require_memory(std::int64_t vocabulary, int copies) c
   const double of_a_layer = is_transformer ? d * (4 * d + 2 * f) : 8 * d * d;
   const double parameters = std::max({layers, encoder_layers, decoder_layers}) * of_a_layer +
                             static_cast<double>(vocabulary) * (is_transformer ? d : static_cast<double>(embedding_dim));
-  const double needed = copies * parameters * sizeof(float), there = static_cast<double>(machine_memory().total);
-  constexpr double gibibyte = 1 << 30;
-  require(needed <= there,
-          "--model-dim {}, --layers {}: {:.0f} million parameters at least{} take {:.1f} GiB; this "
-          "machine has {:.1f} GiB",
-          model_dim, layers, parameters / 1e6, copies > 1 ? ", with their gradients and Adam's state," : "",
-          needed / gibibyte, there / gibibyte);
+  TransformerFlags::require_memory(parameters, copies);
 }
 
 std::unique_ptr<SequenceModel> SequenceModelOptions::make(std::int64_t source_vocabulary,
@@ -129,17 +114,13 @@ std::unique_ptr<SequenceModel> SequenceModelOptions::make(std::int64_t source_vo
 }
 
 TransformerOptions SequenceModelOptions::stack(int own_layers) const {
-  return {.layers = own_layers > 0 ? own_layers : layers,
-          .model_dim = model_dim,
-          .heads = heads,
-          .feed_forward_dim = feed_forward_dim,
-          .norm = norm,
-          .final_norm = final_norm,
-          .activation = activation,
-          .dropout = dropout,
-          .attention_dropout = attention_dropout,
-          .feed_forward_dropout = feed_forward_dropout,
-          .recompute = recompute};
+  TransformerOptions options = TransformerFlags::stack();
+  if (own_layers > 0) options.layers = own_layers;
+  options.final_norm = final_norm;
+  options.activation = activation;
+  options.attention_dropout = attention_dropout;
+  options.feed_forward_dropout = feed_forward_dropout;
+  return options;
 }
 
 std::string SpecifiedSubLayer::text() const {

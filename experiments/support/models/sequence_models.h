@@ -5,8 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "experiments/support/models/presets.h"
-#include "experiments/support/models/transformer_flags.h"
+#include "experiments/support/models/encoder_model.h"
 #include "nn/recurrent_model.h"
 #include "nn/transformer_model.h"
 

@@ -1,7 +1,6 @@
 #include "experiments/support/models/sequence_options.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include <fmt/core.h>
 
@@ -10,7 +9,7 @@
 #include "experiments/support/program/program.h"
 #include "experiments/support/report/table.h"
 #include "experiments/support/text/words.h"
-#include "experiments/support/training/run.h"
+#include "experiments/support/training/training.h"
 #include "nn/shapes_only.h"
 
 namespace fovea {
@@ -77,31 +76,25 @@ void SequenceOptions::add_to(Cli& cli) {
   if (decodes()) {
     cli.group("Decoding");
     cli.add(beam);
-    cli.option("--select", select,
-               "score of the development set that selects the model; loss, or a metric of greedily decoded texts, such "
-               "as bleu, chrf or sentence-bleu")
-        .rare();
+    cli.rare("--select", select,
+             "score of the development set that selects the model; loss, or a metric of greedily decoded texts, such "
+             "as bleu, chrf or sentence-bleu");
     cli.comparable(false);  // a table's columns are the same in every row
     cli.option("--metrics", metrics, "scores of decoded texts, separated by commas; `score --list` describes them");
     cli.choice("--tokenize", tokenization, named_tokenizations(), "how sacrebleu splits texts into words").rare();
     cli.comparable(true);
   }
-  cli.option("--init", initial,
-             "begin with the parameters of this .safetensors file, or of the best model of this run directory")
-      .saved_as(lasting_path)
-      .rare();
+  cli.rare("--init", initial,
+           "begin with the parameters of this .safetensors file, or of the best model of this run directory")
+      .saved_as(lasting_path);
   cli.comparable(false);
-  cli.group("Testing");
-  cli.option("--spread", spread,
-             "measure the percentage of attention within these distances, in tokens and separated by commas, of the "
-             "query's position, or, over the source, of the most attended token")
-      .range(0, 1e6)
-      .unsaved()
-      .rare();
-  cli.group("Instead of training");
-  cli.option("--parameters", parameters, "print the number of parameters of each part of the model, and exit")
-      .unsaved()
-      .rare();
+  cli.group("Testing", false);
+  cli.rare("--spread", spread,
+           "measure the percentage of attention within these distances, in tokens and separated by commas, of the "
+           "query's position, or, over the source, of the most attended token")
+      .range(0, 1e6);
+  cli.group("Instead of training", false);
+  cli.rare("--parameters", parameters, "print the number of parameters of each part of the model, and exit");
   trained.add_to(cli, decodes());
 }
 

@@ -11,29 +11,24 @@ namespace fovea {
 
 void BeamFlags::add_to(Cli& cli) {
   cli.option("--beam", beam.beam, "hypotheses kept for each sentence; 1: greedy").range(1, 1000);
-  cli.option("--length-penalty", beam.length_penalty,
-             "exponent of the length; hypotheses are compared by log p / length^this")
-      .range(0, 10)
-      .rare();
-  cli.option("--min-length", beam.min_length, "fewest tokens of a text").range(0, 1e6).rare();
-  cli.option("--longest", beam.max_length, "most tokens of a text").range(1, 1e6).rare();
-  cli.option("--longest-ratio", beam.max_per_source_token,
-             "most tokens of a text for each token of its source; 0: any number")
-      .range(0, 1000)
-      .rare();
-  cli.option("--no-repeat", beam.no_repeat,
-             "n-gram blocking; no n tokens in a row occur twice in a hypothesis (3: trigram blocking); 0 turns it off")
-      .range(0, 100)
-      .rare();
-  cli.option("--decode-tokens", batch_tokens, "source tokens that are decoded together, for each hypothesis")
+  cli.rare("--length-penalty", beam.length_penalty,
+           "exponent of the length; hypotheses are compared by log p / length^this")
+      .range(0, 10);
+  cli.rare("--min-length", beam.min_length, "fewest tokens of a text").range(0, 1e6);
+  cli.rare("--longest", beam.max_length, "most tokens of a text").range(1, 1e6);
+  cli.rare("--longest-ratio", beam.max_per_source_token,
+           "most tokens of a text for each token of its source; 0: any number")
+      .range(0, 1000);
+  cli.rare("--no-repeat", beam.no_repeat,
+           "n-gram blocking; no n tokens in a row occur twice in a hypothesis (3: trigram blocking); 0 turns it off")
+      .range(0, 100);
+  cli.rare("--decode-tokens", batch_tokens, "source tokens that are decoded together, for each hypothesis")
       .range(1, 1e9)
-      .unsaved()
-      .rare();
-  cli.option("--decode-sentences", batch_sentences,
-             "sentences that are decoded together; 0: as many as --decode-tokens allows")
+      .unsaved();
+  cli.rare("--decode-sentences", batch_sentences,
+           "sentences that are decoded together; 0: as many as --decode-tokens allows")
       .range(0, 1e6)
-      .unsaved()
-      .rare();
+      .unsaved();
 }
 
 namespace {

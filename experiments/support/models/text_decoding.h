@@ -1,7 +1,6 @@
 /// Decoding of texts with sequence models.
 #pragma once
 #include <functional>
-#include <span>
 #include <string>
 #include <vector>
 

@@ -20,7 +20,6 @@
 #include "experiments/support/report/table.h"
 #include "experiments/support/text/lines.h"
 #include "experiments/support/text/words.h"
-#include "nn/checkpoint.h"
 #include "tensor/support/atomic_file.h"
 
 namespace fovea {
@@ -28,61 +27,34 @@ namespace fovea {
 void TrainedModelOptions::add_to(Cli& cli, bool translates) {
   translates_ = translates;
   cli.option("--model", directory, "the directory of a trained run; its flags hold, except for those that are given")
-      .unsaved()
       .configures();
-  cli.option("--average-kept", average,
-             "use the mean of this many last kept models of --model (--keep); 0: its best one")
-      .range(0, 1000)
-      .unsaved()
-      .rare();
+  cli.rare("--average-kept", average, "use the mean of this many last kept models of --model (--keep); 0: its best one")
+      .range(0, 1000);
   cli.option("--evaluate", evaluated,
              "test --model on this part of --data; other flags of data, text and model may be given (threshold=1.2 of "
              "its attention, for example), and --compare")
-      .one_of({"train", "dev", "test"})
-      .unsaved();
-  cli.option("--json", json, "print the results of --evaluate or --force as a JSON object for each row")
-      .unsaved()
-      .rare();
+      .one_of({"train", "dev", "test"});
+  cli.rare("--json", json, "print the results of --evaluate or --force as a JSON object for each row");
   if (!translates) {
-    cli.option("--sample", samples, "print this many texts that --model makes up, drawn with --seed")
-        .range(0, 1e9)
-        .unsaved();
-    cli.option("--prompt", prompt, "the beginning of each text; -: each line of standard input").unsaved();
-    cli.option("--temperature", sampling.temperature,
-               "divides the logits; below 1, probable tokens are drawn more often")
-        .range(1e-3, 1e3)
-        .unsaved()
-        .rare();
-    cli.option("--top-k", sampling.top_k, "draw from this many of the most probable tokens; 0: from all")
-        .at_least(0)
-        .unsaved()
-        .rare();
-    cli.option("--top-p", sampling.top_p, "draw from the fewest tokens whose probabilities sum to this")
-        .range(1e-6, 1)
-        .unsaved()
-        .rare();
-    cli.option("--min-length", sampling.min_length, "fewest tokens of a text").range(0, 1e6).unsaved().rare();
-    cli.option("--longest", sampling.max_length, "most tokens of a text").range(1, 1e6).unsaved().rare();
+    cli.option("--sample", samples, "print this many texts that --model makes up, drawn with --seed").range(0, 1e9);
+    cli.option("--prompt", prompt, "the beginning of each text; -: each line of standard input");
+    cli.rare("--temperature", sampling.temperature, "divides the logits; below 1, probable tokens are drawn more often")
+        .range(1e-3, 1e3);
+    cli.rare("--top-k", sampling.top_k, "draw from this many of the most probable tokens; 0: from all").at_least(0);
+    cli.rare("--top-p", sampling.top_p, "draw from the fewest tokens whose probabilities sum to this").range(1e-6, 1);
+    cli.rare("--min-length", sampling.min_length, "fewest tokens of a text").range(0, 1e6);
+    cli.rare("--longest", sampling.max_length, "most tokens of a text").range(1, 1e6);
     return;
   }
-  cli.option("--decode", decoded, "decode the lines of this file with --model; - is standard input").unsaved();
-  cli.option("--force", forced,
-             "with --decode: score the lines of this file instead, as translations of the lines of --decode; prints "
-             "log p and number of tokens of each line, the speed, and the source tokens that a step scores")
-      .unsaved()
-      .rare();
-  cli.option("--profile", profile, "with --decode: print the processor time of each part of the model")
-      .unsaved()
-      .rare();
-  cli.option("--n-best", n_best, "print this many texts for each line, with their scores")
-      .range(1, 1000)
-      .unsaved()
-      .rare();
-  cli.option("--alignments", alignments,
-             "with --decode: write the links i-j of each text to this file; word j of the text looks most at word i of "
-             "the source")
-      .unsaved()
-      .rare();
+  cli.option("--decode", decoded, "decode the lines of this file with --model; - is standard input");
+  cli.rare("--force", forced,
+           "with --decode: score the lines of this file instead, as translations of the lines of --decode; prints "
+           "log p and number of tokens of each line, the speed, and the source tokens that a step scores");
+  cli.rare("--profile", profile, "with --decode: print the processor time of each part of the model");
+  cli.rare("--n-best", n_best, "print this many texts for each line, with their scores").range(1, 1000);
+  cli.rare("--alignments", alignments,
+           "with --decode: write the links i-j of each text to this file; word j of the text looks most at word i of "
+           "the source");
 }
 
 Use TrainedModelOptions::use(const Cli& cli) const {

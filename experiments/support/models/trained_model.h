@@ -1,7 +1,6 @@
 /// Uses of a trained sequence model: decoding, scoring of given texts, sampling.
 #pragma once
 #include <filesystem>
-#include <memory>
 #include <string>
 
 #include "experiments/support/models/text_decoding.h"

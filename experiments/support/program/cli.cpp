@@ -38,7 +38,7 @@ double number_of(const Json& value) {
 
 struct Cli::Entry {
   std::string name, other_name;  ///< without dashes
-  std::string description, group, unit, placeholder;
+  std::string description, group, placeholder;
   std::string allowed;  ///< the range in words, for --help
   std::string origin;   ///< the file that set the value; empty: none did, or the command line overrode it
   const char* expectation = "a text";  ///< of an element
@@ -110,7 +110,6 @@ struct Cli::Entry {
       if (!text.empty()) notes += (notes.empty() ? "" : "; ") + text;
     };
     if (all && !other_name.empty()) note("also --" + other_name);
-    if (all) note(unit);
     if (all || allowed.starts_with("one of")) note(allowed);
     if (all && is_list) note("may be repeated");
     if (required) {
@@ -162,7 +161,6 @@ Cli::Option& Cli::Option::one_of(std::vector<std::string> texts) {
   return *this;
 }
 
-Cli::Option& Cli::Option::unit(std::string unit) { return entry_->unit = std::move(unit), *this; }
 Cli::Option& Cli::Option::required() { return entry_->required = true, *this; }
 Cli::Option& Cli::Option::also(const std::string& name) { return entry_->other_name = name.substr(2), *this; }
 Cli::Option& Cli::Option::unsaved() { return entry_->saved = false, *this; }
@@ -173,7 +171,7 @@ Cli::Option& Cli::Option::long_help(std::function<std::string()> text) {
 Cli::Option& Cli::Option::saved_as(std::function<std::string(const std::string&)> lasting) {
   return entry_->lasting = std::move(lasting), *this;
 }
-Cli::Option& Cli::Option::configures() { return entry_->configures = true, *this; }
+Cli::Option& Cli::Option::configures() { return entry_->configures = true, unsaved(); }
 Cli::Option& Cli::Option::configures(std::function<Json(const std::string&)> values) {
   return entry_->configuration = std::move(values), configures();
 }
@@ -319,6 +317,7 @@ Cli::Entry& Cli::declare(const std::string& name, const std::string& description
   entry->description = description;
   entry->group = entry->is_positional ? "Arguments" : group_;
   entry->comparable = comparable_;
+  entry->saved = saved_;
   bool is_new = find(entry->name) == nullptr;
   if (!is_new || entry->name == "help" || entry->name == "help-all" || entry->name == "program") {
     throw std::logic_error("the option '" + name + "' is declared twice");

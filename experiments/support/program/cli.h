@@ -53,8 +53,6 @@ class Cli {
     Option& positive();
     /// Allows only these texts.
     Option& one_of(std::vector<std::string> texts);
-    /// The unit of the value, for --help-all: "tokens", "steps", "examples".
-    Option& unit(std::string unit);
     /// The option must be given, by flag or file.
     Option& required();
     /// Declares a second name of the flag; --help-all shows it behind the description.
@@ -69,7 +67,7 @@ class Cli {
     /// The configuration keeps lasting(value) instead of the value: an absolute path, for example.
     Option& saved_as(std::function<std::string(const std::string&)> lasting);
     /// The value names a configuration file, or a run directory whose config.json is read. The file is read first;
-    /// other flags override it.
+    /// other flags override it. The option itself is unsaved.
     Option& configures();
     /// The value is the name of a configuration. values(name) returns it, or throws Error for an unknown name.
     Option& configures(std::function<nlohmann::ordered_json(const std::string& name)> values);
@@ -90,8 +88,8 @@ class Cli {
 
   /// Sets the text at the top of --help: the purpose of the program in a sentence or two.
   void describe(const std::string& text) { about_ = text; }
-  /// Begins a group of flags in --help, with this heading.
-  void group(std::string title) { group_ = std::move(title); }
+  /// Begins a group of flags in --help, with this heading. Flags of a group that is not saved are Option::unsaved().
+  void group(std::string title, bool is_saved = true) { group_ = std::move(title), saved_ = is_saved; }
   /// Whether the flags declared from here on may differ between the rows of a comparison.
   void comparable(bool may_differ) { comparable_ = may_differ; }
 
@@ -99,6 +97,12 @@ class Cli {
   template <class T>
   Option option(const std::string& name, T& value, const std::string& description) {
     return option(name, FlagVariable(&value), description);
+  }
+
+  /// Declares an option that only --help-all lists.
+  template <class T>
+  Option rare(const std::string& name, T& value, const std::string& description) {
+    return option(name, value, description).rare();
   }
 
   /// Declares a flag that chooses one of an enumeration's values by name.
@@ -168,7 +172,7 @@ class Cli {
   std::string help_of(const std::string& group, std::size_t indent, bool all) const;
 
   std::string program_, about_, group_ = "Flags";
-  bool comparable_ = false;
+  bool comparable_ = false, saved_ = true;
   std::vector<std::string> arguments_, row_;
   std::vector<std::unique_ptr<Entry>> entries_;
   std::filesystem::path config_;

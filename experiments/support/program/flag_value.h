@@ -2,7 +2,6 @@
 /// file and the key, before them.
 #pragma once
 #include <cmath>
-#include <cstdint>
 #include <filesystem>
 #include <limits>
 #include <optional>

@@ -1,6 +1,5 @@
 #include "experiments/support/program/ninja.h"
 
-#include <array>
 #include <cerrno>
 #include <csignal>
 #include <system_error>

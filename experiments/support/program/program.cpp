@@ -22,7 +22,6 @@
 #include "experiments/support/program/ninja.h"
 #include "experiments/support/program/start_together.h"
 #include "nn/parallel/process_group.h"
-#include "tensor/cpu/threads.h"
 #include "tensor/error.h"
 #include "tensor/support/control_groups.h"
 #include "tensor/support/in_quotes.h"

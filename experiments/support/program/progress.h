@@ -4,7 +4,6 @@
 #include <deque>
 #include <functional>
 #include <string>
-#include <string_view>
 
 #include <unistd.h>
 

@@ -4,12 +4,12 @@
 #include <cctype>
 #include <cerrno>
 #include <chrono>
-#include <cstdlib>
 #include <ctime>
 #include <system_error>
 #include <utility>
 
 #include <fmt/chrono.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include "experiments/support/program/cli.h"
@@ -19,6 +19,35 @@
 #include "tensor/error.h"
 
 namespace fovea {
+
+FileLock::FileLock(const std::filesystem::path& path) : file_(std::fopen(path.c_str(), "ae")) {
+  require(is_held(), "{}: cannot be written: {}", path.string(), std::generic_category().message(errno));
+}
+
+FileLock FileLock::attempt(const std::filesystem::path& path, Kind kind) {
+  FileLock lock(path);
+  return lock.lock(kind) ? std::move(lock) : FileLock();
+}
+
+FileLock FileLock::wait(const std::filesystem::path& path, const std::function<void()>& before_waiting) {
+  FileLock lock(path);
+  if (lock.lock(Kind::exclusive)) return lock;
+  before_waiting();
+  while (::flock(::fileno(lock.file_.get()), LOCK_EX) != 0 && errno == EINTR) continue;
+  return lock;
+}
+
+bool FileLock::lock(Kind kind) {
+  const int how = (kind == Kind::exclusive ? LOCK_EX : LOCK_SH) | LOCK_NB;
+  return ::flock(::fileno(file_.get()), how) == 0 || errno != EWOULDBLOCK;
+}
+
+bool FileLock::become_exclusive() {
+  const bool is_exclusive = lock(Kind::exclusive);
+  if (!is_exclusive) file_.reset();
+  return is_exclusive;
+}
+
 namespace fs = std::filesystem;
 namespace {
 
@@ -29,7 +58,8 @@ fs::path make_directory(const fs::path& path) {
   std::error_code error;
   const fs::path directory = path.has_filename() ? path : path.parent_path();  // "runs/a/" is "runs/a"
   fs::path uppermost = directory;
-  while (uppermost.has_parent_path() && !fs::exists(uppermost.parent_path(), error)) uppermost = uppermost.parent_path();
+  while (uppermost.has_parent_path() && !fs::exists(uppermost.parent_path(), error))
+    uppermost = uppermost.parent_path();
   if (directory.has_parent_path()) fs::create_directories(directory.parent_path(), error);
   const bool made = !error && fs::create_directory(directory, error);
   require(!error, "{}: the directory cannot be created: {}", path.string(), error.message());
@@ -69,9 +99,9 @@ void remove_abandoned() {
 }  // namespace
 
 void RunDirectory::Options::add_to(Cli& cli) {
-  cli.group("Run directory");
-  cli.option("--out", out, "new directory for the run; default: runs/PROGRAM-DATE-N").unsaved();
-  cli.option("--resume", resume, "continue the run in this directory, with its configuration").unsaved().configures();
+  cli.group("Run directory", false);
+  cli.option("--out", out, "new directory for the run; default: runs/PROGRAM-DATE-N");
+  cli.option("--resume", resume, "continue the run in this directory, with its configuration").configures();
 }
 
 RunDirectory RunDirectory::open(const std::string& program, const Options& options, const Json& configuration) {
@@ -181,7 +211,7 @@ void require_trained(const fs::path& directory, const std::string& flag) {
   }
   std::sort(runs.begin(), runs.end());
   require(runs.empty(), "{}{}: is the directory of a comparison; name one of its runs: {}", flag, directory.string(),
-          listed(runs));
+          alternatives(runs));
   fail("{}{}: the directory has no trained model (best.safetensors)", flag, directory.string());
 }
 

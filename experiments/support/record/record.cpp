@@ -337,20 +337,14 @@ void save_start(const fs::path& directory, const std::string& command, Device de
 
 namespace {
 
-/// A metric of the examples' likelihoods: of_sums(Σ negative logarithms, Σ counts).
 TextScore likelihood_score(const std::string& name, const std::vector<TestedExample>& examples,
-                           std::int64_t Likelihood::*count, double (*of_sums)(double, double)) {
-  SummedMetric metric{
-      .width = 2, .of_sums = [of_sums](auto sums) { return of_sums(sums[0], sums[1]); }, .higher_is_better = false};
-  for (const TestedExample& example : examples) {
-    const double counted = static_cast<double>(example.likelihood.*count);
-    metric.statistics.insert(metric.statistics.end(), {example.likelihood.negative_log, counted});
-  }
-  return {.name = name, .metric = std::move(metric), .decimals = 3};
+                           std::int64_t Likelihood::*count, double (*of_mean)(double) = std::exp) {
+  std::vector<Likelihood> likelihoods;
+  for (const TestedExample& example : examples) likelihoods.push_back(example.likelihood);
+  return {.name = name, .metric = likelihood_metric(likelihoods, count, of_mean), .decimals = 3};
 }
 
-double perplexity(double negative_log, double count) { return std::exp(negative_log / count); }
-double bits(double negative_log, double count) { return negative_log / count / std::log(2.0); }
+double in_bits(double nats) { return nats / std::log(2.0); }
 
 }  // namespace
 
@@ -372,11 +366,11 @@ std::vector<TextScore> scores_of(const std::vector<TestedExample>& examples, con
   std::vector<TextScore> scores;
   for (const std::string& metric : metrics) {
     if (metric == "perplexity") {
-      scores.push_back(likelihood_score("perplexity", examples, &Likelihood::tokens, perplexity));
+      scores.push_back(likelihood_score("perplexity", examples, &Likelihood::tokens));
     } else if (metric == "word-perplexity") {
-      if (has_words) scores.push_back(likelihood_score("per word", examples, &Likelihood::words, perplexity));
+      if (has_words) scores.push_back(likelihood_score("per word", examples, &Likelihood::words));
     } else if (metric == "bits-per-character") {
-      if (has_words) scores.push_back(likelihood_score("bits/char", examples, &Likelihood::characters, bits));
+      if (has_words) scores.push_back(likelihood_score("bits/char", examples, &Likelihood::characters, in_bits));
     } else {
       for (TextScore& score : text_scores(metric, hypotheses, references, options)) scores.push_back(std::move(score));
     }

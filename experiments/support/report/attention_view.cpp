@@ -1,7 +1,6 @@
 #include "experiments/support/report/attention_view.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 
 #include "autograd/operations.h"

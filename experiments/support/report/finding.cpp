@@ -165,7 +165,7 @@ void OutputFlags::write(const Cli& cli, Finding finding) const {
       return each.format;
     }
     if (cli.given("--format")) return format;
-    fail("--out {}: unknown ending '{}'; expected {}, or give --format", file.string(), ending, listed(endings));
+    fail("--out {}: unknown ending '{}'; expected {}, or give --format", file.string(), ending, alternatives(endings));
   };
   finding.origin = origin_of(finding.runs, cli.command(), finding.starts);
   const auto contents = [&](const std::string& file) {

@@ -108,15 +108,9 @@ void draw_labels(Drawing& drawing, const HeadMaps& maps, const Layout& at, std::
 }  // namespace
 
 std::string svg(const HeadMaps& maps) {
-  const std::size_t rows = maps.queries.size(), cells = rows * maps.keys.size();
   double full = 0, low = 0;
   bool centers = false;
   for (const HeadMaps::Head& head : maps.heads) {
-    require(head.values.size() == cells, "maps '{}': {} has {} values for {} queries and {} keys; expected {}",
-            maps.title, head.name.empty() ? "the map" : head.name, head.values.size(), rows, maps.keys.size(), cells);
-    require((head.center.empty() || head.center.size() == rows) && (head.width.empty() || head.width.size() == rows),
-            "maps '{}': {} has {} centres and {} widths for {} queries", maps.title, head.name, head.center.size(),
-            head.width.size(), rows);
     for (double value : head.values)
       if (std::isfinite(value)) full = std::max(full, std::abs(value)), low = std::min(low, value);
     centers = centers || !head.center.empty();

@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "experiments/support/metrics/seeded_difference.h"
-#include "experiments/support/program/json_file.h"
 #include "experiments/support/record/record.h"
 #include "experiments/support/report/finding.h"
 

@@ -2,8 +2,6 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <functional>
-#include <optional>
 #include <set>
 
 #include <fmt/core.h>
@@ -137,7 +135,7 @@ std::string sheet_caption(const Sheet& sheet, const SheetRuns& runs) {
   for (const Sheet::Column& column : sheet.columns)
     if (!column.metric.empty() && has_runs(runs, column.task) && !has_ours(sheet, runs, column))
       missing.push_back((sheet.tasks.size() > 1 ? column.task + " " : "") + column.heading);
-  if (!missing.empty()) setting += fmt::format(" None of our runs has {}.", listed(missing));
+  if (!missing.empty()) setting += fmt::format(" None of our runs has {}.", alternatives(missing));
   const bool has_one_seed = seeds == std::set<std::size_t>{1};
   const std::string caption = setting +
                               " Where the data differ, compare the order of the rows, not the values. Ours: " +

@@ -49,8 +49,7 @@ struct HeadMaps {
   std::optional<double> low{}, high{};  ///< ends of the colour scale; empty: 0 (or -high), and the largest magnitude
 };
 
-/// An <svg> element for a page that has chart_style(). Throws Error if the sizes of x and y, or of
-/// queries, keys and values, contradict each other.
+/// An <svg> element for a page that has chart_style().
 std::string svg(const LineChart& chart);
 std::string svg(const HeadMaps& maps);
 
@@ -76,5 +75,29 @@ void write_svg(const std::filesystem::path& path, const std::string& svg);
 
 /// The style of charts on a page.
 std::string_view chart_style();
+
+/// Maps [low, high] to [first_pixel, last_pixel].
+class AxisScale {
+ public:
+  enum class Ends { at_ticks, at_data };
+
+  /// The range is that of all values that can_show(), within the bounds of the axis. A range without width is widened.
+  AxisScale(const Axis& axis, const std::vector<double>& values, Ends ends, double first_pixel, double last_pixel);
+
+  /// Moves the ends to other pixels.
+  void place(double first_pixel, double last_pixel) { first_pixel_ = first_pixel, last_pixel_ = last_pixel; }
+  static bool can_show(double value);  ///< whether it is finite
+  double pixel(double value) const;
+
+  /// Ticks inside the range, 1, 2 or 5 times a power of ten apart.
+  std::vector<double> ticks() const;
+  std::string label(double tick) const;
+
+  double low() const { return low_; }
+  double high() const { return high_; }
+
+ private:
+  double low_, high_, step_ = 1, first_pixel_, last_pixel_;
+};
 
 }  // namespace fovea

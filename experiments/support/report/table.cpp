@@ -7,7 +7,6 @@
 #include <fmt/core.h>
 
 #include "experiments/support/metrics/statistics.h"
-#include "experiments/support/program/csv.h"
 #include "experiments/support/program/terminal.h"
 #include "experiments/support/report/html.h"
 #include "experiments/support/text/words.h"
@@ -49,35 +48,16 @@ std::string escape_markdown(const std::string& text) {
 
 /// Text for LaTeX: its own signs and the characters that our tables have are written in ways that pdfLaTeX knows.
 std::string escape_latex(const std::string& text) {
-  constexpr std::pair<std::string_view, const char*> replaced[] = {{"\\", "\\textbackslash{}"},
-                                                                   {"{", "\\{"},
-                                                                   {"}", "\\}"},
-                                                                   {"$", "\\$"},
-                                                                   {"&", "\\&"},
-                                                                   {"#", "\\#"},
-                                                                   {"_", "\\_"},
-                                                                   {"%", "\\%"},
-                                                                   {"~", "\\textasciitilde{}"},
-                                                                   {"^", "\\textasciicircum{}"},
-                                                                   {"<", "$<$"},
-                                                                   {">", "$>$"},
-                                                                   {"--", "-{}-"},
-                                                                   {"–", "--"},
-                                                                   {"±", "$\\pm$"},
-                                                                   {"→", "$\\to$"},
-                                                                   {"τ", "$\\tau$"},
-                                                                   {"σ", "$\\sigma$"},
-                                                                   {"β", "$\\beta$"},
-                                                                   {"∞", "$\\infty$"},
-                                                                   {"√", "$\\surd$"},
-                                                                   {"×", "$\\times$"}};
+  // each sign, and how it is written
+  static const std::vector<std::string_view> signs = split_words(
+      R"(\ \textbackslash{} { \{ } \} $ \$ & \& # \# _ \_ % \% ~ \textasciitilde{} ^ \textasciicircum{} < $<$ > $>$
+      -- -{}- – -- ± $\pm$ → $\to$ τ $\tau$ σ $\sigma$ β $\beta$ ∞ $\infty$ √ $\surd$ × $\times$)");
   std::string result;
-  for (std::size_t at = 0; at < text.size();) {
-    const auto found = std::find_if(std::begin(replaced), std::end(replaced), [&](const auto& one) {
-      return text.compare(at, one.first.size(), one.first) == 0;
-    });
-    result += found == std::end(replaced) ? std::string(1, text[at]) : found->second;
-    at += found == std::end(replaced) ? 1 : found->first.size();
+  for (std::size_t at = 0, length = 1; at < text.size(); at += length) {
+    std::size_t k = 0;
+    while (k < signs.size() && text.compare(at, signs[k].size(), signs[k]) != 0) k += 2;
+    length = k < signs.size() ? signs[k].size() : 1;
+    result += k < signs.size() ? signs[k + 1] : std::string_view(text).substr(at, 1);
   }
   return result;
 }
@@ -320,6 +300,22 @@ Json Table::json() const {
   }
   return rows;
 }
+
+namespace {
+
+/// The fields with commas between them, RFC 4180: quoted if they contain a comma, a quote or a line break.
+std::string csv_row(const std::vector<std::string>& fields) {
+  std::string row;
+  for (const std::string& field : fields) {
+    const bool is_quoted = field.find_first_of(",\"\n\r") != std::string::npos;
+    row += (&field == &fields.front() ? "" : ",") + std::string(is_quoted ? "\"" : "");
+    for (char c : field) row.append(c == '"' ? 2 : 1, c);
+    if (is_quoted) row += '"';
+  }
+  return row + "\n";
+}
+
+}  // namespace
 
 std::string csv_of(const std::vector<Json>& rows) {
   Json columns = Json::object();  // in the order in which they appear

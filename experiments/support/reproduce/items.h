@@ -1,6 +1,5 @@
 /// The items of `reproduce`: every table and figure of the five papers, as data (experiments/sheets/items.json).
 #pragma once
-#include <filesystem>
 #include <string>
 #include <vector>
 

@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "experiments/support/analysis/encoder_run.h"
+#include "experiments/support/analysis/model_runs.h"
 #include "experiments/support/analysis/task.h"
 #include "experiments/support/attend/attention_catalogue.h"
-#include "experiments/support/models/classification_testing.h"
+#include "experiments/support/models/classification.h"
 
 namespace fovea {
 

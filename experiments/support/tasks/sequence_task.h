@@ -3,7 +3,7 @@
 #include <memory>
 #include <string>
 
-#include "experiments/support/analysis/sequence_run.h"
+#include "experiments/support/analysis/model_runs.h"
 #include "experiments/support/analysis/task.h"
 #include "experiments/support/attend/attention_catalogue.h"
 #include "experiments/support/models/sequence_options.h"

@@ -68,6 +68,8 @@ std::string listed(std::span<const std::string> items, std::string_view last) {
   return text;
 }
 
+std::string alternatives(std::span<const std::string> items) { return listed(items, " or "); }
+
 std::string first_few(std::span<const std::string> items) {
   constexpr std::size_t shown = 8;
   if (items.size() <= shown) return listed(items, ", ");

@@ -1,7 +1,6 @@
 /// Words of a text: what lies between white space.
 #pragma once
 #include <cstddef>
-#include <cstdint>
 #include <functional>
 #include <span>
 #include <string>
@@ -40,8 +39,10 @@ std::string trimmed(std::string_view text);
 /// "1 column", "3 columns", for messages.
 std::string counted(std::size_t count, std::string_view noun);
 
+/// "a, b", with `last` before the last one, for messages.
+std::string listed(std::span<const std::string> items, std::string_view last);
 /// "a, b or c", for messages.
-std::string listed(std::span<const std::string> items, std::string_view last = " or ");
+std::string alternatives(std::span<const std::string> items);
 
 /// "a, b, c"; the first eight of a longer list: "a, b, c, d, e, f, g, h and 192 more".
 std::string first_few(std::span<const std::string> items);

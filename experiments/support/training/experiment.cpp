@@ -55,8 +55,8 @@ Json goal_of(const Json& configuration) {
 }
 
 /// The value of --only for a run: "3/15".
-std::string only_text(const std::vector<PlannedRun>& plans, std::size_t k) {
-  return fmt::format("{}/{}", plans[k].number, plans.size());
+std::string only_text(const std::vector<Run>& plans, std::size_t k) {
+  return fmt::format("{}/{}", k + 1, plans.size());
 }
 
 std::filesystem::path output_of(const std::filesystem::path& run) { return run / "output.txt"; }
@@ -100,28 +100,24 @@ std::vector<ComparedRow> without_lost_trials(const std::vector<ComparedRow>& tri
 
 void ExperimentFlags::add_to(Cli& cli) {
   cli.group("Comparison");
-  cli.option(
-         "--made-for", made_for,
-         "rows of the papers' tables that the run is made for, separated by ';', as in \"nguyen-table-6: Vaswani\": "
-         "`report --sheet` puts it there")
-      .rare();
+  cli.rare("--made-for", made_for,
+           "rows of the papers' tables that the run is made for, separated by ';', as in \"nguyen-table-6: Vaswani\": "
+           "`report --sheet` puts it there");
   cli.comparable(false);
   comparison.add_to(cli);
   cli.option("--seeds", seeds, "runs of each row, with the seeds --seed, --seed + 1, ...").range(1, 1000);
-  cli.option("--search", search,
-             "values of flags to try in every row, as in \"rate={3e-4,1e-3}; dropout={0,0.1}\"; the best trial on the "
-             "development set stands for its row")
-      .rare();
+  cli.rare("--search", search,
+           "values of flags to try in every row, as in \"rate={3e-4,1e-3}; dropout={0,0.1}\"; the best trial on the "
+           "development set stands for its row");
   cli.option("--jobs", jobs,
              "runs of the comparison to make at a time, each in a process of its own; without --threads each has an "
              "equal share of the cores")
       .range(1, 1000)
       .unsaved();
-  cli.option("--only", only,
-             "make run K of N alone, as in 3/15, in the directory of --out or --resume; other processes make the other "
-             "runs there, also on other machines, and the last one makes the table")
-      .unsaved()
-      .rare();
+  cli.rare("--only", only,
+           "make run K of N alone, as in 3/15, in the directory of --out or --resume; other processes make the other "
+           "runs there, also on other machines, and the last one makes the table")
+      .unsaved();
   directory.add_to(cli);
 }
 
@@ -144,18 +140,17 @@ ExperimentBase::~ExperimentBase() {
   if (directory_ && !has_begun_ && directory_->is_new()) directory_->discard();
 }
 
-std::vector<PlannedRun> ExperimentBase::plans() const {
+std::vector<Run> ExperimentBase::plans() const {
   const auto first = cli_.configuration().at("seed").get<std::uint64_t>();
   require(first <= std::numeric_limits<std::uint64_t>::max() - static_cast<std::uint64_t>(flags_.seeds - 1),
           "--seed {}: too large for --seeds {}", first, flags_.seeds);
-  std::vector<PlannedRun> plans;
+  std::vector<Run> plans;
   for (const Comparison::Row& row : flags_.comparison.rows(cli_))
     for (const Comparison::Row& trial : trials_of(flags_.search)) {
       for (const std::string& argument : trial.arguments)
         require(!argument.starts_with("--select="), "--search: {}: trials are compared by one score", argument);
       for (std::int64_t k = 0; k < flags_.seeds; ++k) {
-        PlannedRun plan{row.title,        trial.title,   first + static_cast<std::uint64_t>(k),
-                        plans.size() + 1, row.arguments, {}};
+        Run plan{row.title, trial.title, first + static_cast<std::uint64_t>(k), row.arguments};
         plan.arguments.insert(plan.arguments.end(), trial.arguments.begin(), trial.arguments.end());
         for (const std::string& argument : plan.arguments)
           require(!argument.starts_with("--seed="),
@@ -180,9 +175,8 @@ const RunDirectory& ExperimentBase::directory() {
 }
 
 /// The run of a plan, without its directory.
-Run ExperimentBase::run_of(const std::vector<PlannedRun>& plans, std::size_t k) {
-  const PlannedRun& plan = plans[k];
-  Run run{.row = plan.row, .trial = plan.trial, .seed = plan.seed, .configuration = plan.configuration};
+Run ExperimentBase::run_of(const std::vector<Run>& plans, std::size_t k) {
+  Run run = plans[k];
   run.resume = directory().path().string() + (flags_.only ? " --only " + *flags_.only : "");
   if (!flags_.is_alone()) run.configuration.update({{"compare", ""}, {"seeds", 1}, {"search", ""}});
   return run;
@@ -222,7 +216,7 @@ std::optional<RunResult> ExperimentBase::finished_result(const Run& run) {
 
 /// Calls body() and completes its result with row, trial, seed and directory. If the training diverges, the result has
 /// the message as its failure.
-RunResult ExperimentBase::result_of(const Run& run, const PlannedRun& plan, const std::function<RunResult()>& body) {
+RunResult ExperimentBase::result_of(const Run& run, std::size_t k, const std::function<RunResult()>& body) {
   RunResult result;
   try {
     result = body();
@@ -233,9 +227,9 @@ RunResult ExperimentBase::result_of(const Run& run, const PlannedRun& plan, cons
   result.row = run.row;
   result.trial = run.trial;
   result.seed = run.seed;
-  if (!flags_.is_alone()) result.number = plan.number;
+  if (!flags_.is_alone()) result.number = k + 1;
   result.configuration = run.configuration;
-  result.goal = goal_of(plan.configuration);
+  result.goal = goal_of(run.configuration);
   if (run.directory) result.directory = run.directory->path();
   return result;
 }
@@ -251,7 +245,7 @@ void ExperimentBase::begin() {
   directory_->end_turn();
 }
 
-void ExperimentBase::train(const std::vector<PlannedRun>& plans, const std::string& data_description,
+void ExperimentBase::train(const std::vector<Run>& plans, const std::string& data_description,
                            const SaveData& save_data, const Body& body) {
   directory();
   begin();
@@ -276,7 +270,7 @@ void ExperimentBase::train(const std::vector<PlannedRun>& plans, const std::stri
 }
 
 /// Makes the runs of this process one after another.
-void ExperimentBase::make_here(const std::vector<PlannedRun>& plans, const SaveData& save_data, const Body& body) {
+void ExperimentBase::make_here(const std::vector<Run>& plans, const SaveData& save_data, const Body& body) {
   const std::vector<std::size_t> own = flags_.own_runs(plans.size());
   double seconds = 0;
   std::int64_t trained = 0;
@@ -294,7 +288,7 @@ void ExperimentBase::make_here(const std::vector<PlannedRun>& plans, const SaveD
     if (trained > 0)
       run.seconds_of_others = seconds / static_cast<double>(trained) * static_cast<double>(own.size() - at - 1);
     const SpentTime before = SpentTime::until_now();
-    save_result(result_of(run, plans[own[at]], [&] { return body(own[at], run); }));
+    save_result(result_of(run, own[at], [&] { return body(own[at], run); }));
     seconds += (SpentTime::until_now() - before).wall;
     ++trained;
   }
@@ -313,7 +307,7 @@ std::string ExperimentBase::command_of(const Run& run, const std::string& only, 
 }
 
 /// Lets ninja make the runs of this process, --jobs at a time. Returns the reasons of those that failed.
-RunFailures ExperimentBase::make_with_ninja(const std::vector<PlannedRun>& plans) {
+RunFailures ExperimentBase::make_with_ninja(const std::vector<Run>& plans) {
   std::vector<std::size_t> missing;
   for (const std::size_t k : flags_.own_runs(plans.size()))
     if (!finished_result(run_of(plans, k))) missing.push_back(k);
@@ -356,8 +350,7 @@ RunFailures ExperimentBase::make_with_ninja(const std::vector<PlannedRun>& plans
 }
 
 /// The results of the runs that are finished, and of those that failed in this process.
-std::vector<RunResult> ExperimentBase::finished_results(const std::vector<PlannedRun>& plans,
-                                                        const RunFailures& failed) {
+std::vector<RunResult> ExperimentBase::finished_results(const std::vector<Run>& plans, const RunFailures& failed) {
   std::vector<RunResult> results;
   for (std::size_t k = 0; k < plans.size(); ++k) {
     const Run run = run_of(plans, k);
@@ -393,17 +386,17 @@ void ExperimentBase::write_table(const std::vector<RunResult>& results, const st
   fmt::print("report: {}\nrun directory: {}\n", directory_->report().string(), directory_->path().string());
 }
 
-void ExperimentBase::test(const std::vector<PlannedRun>& plans, bool json, const Body& body) {
+void ExperimentBase::test(const std::vector<Run>& plans, bool json, const Body& body) {
   require(flags_.seeds == 1 && flags_.search.empty(), "--seeds and --search are for training; a test has one model");
   require(flags_.jobs == 1 && !flags_.only, "--jobs and --only are for training");
   const bool keeps = !flags_.directory.out.empty();
   std::vector<RunResult> results;
   for (std::size_t k = 0; k < plans.size(); ++k) {
-    Run run{.row = plans[k].row, .seed = plans[k].seed, .configuration = plans[k].configuration};
+    Run run = plans[k];
     if (keeps) open(run = run_of(plans, k));
     if (keeps) save_start(run.directory->path(), cli_.command(), device_of(cli_));
     has_begun_ = true;
-    results.push_back(result_of(run, plans[k], [&] { return body(k, run); }));
+    results.push_back(result_of(run, k, [&] { return body(k, run); }));
     if (keeps) save_result(results.back());
     if (json) fmt::print("{}\n", text_of(to_json(results.back())));
   }

@@ -20,7 +20,6 @@
 #include "experiments/support/program/comparison.h"
 #include "experiments/support/program/device_flag.h"
 #include "experiments/support/program/start_together.h"
-#include "experiments/support/training/run.h"
 #include "experiments/support/training/shared_training.h"
 #include "experiments/support/training/training.h"
 
@@ -41,15 +40,6 @@ struct ExperimentFlags {
   /// The numbers, from 0, of those of the `all` runs that this process makes: every one, or with --only one. Throws
   /// Error for an --only that does not fit.
   std::vector<std::size_t> own_runs(std::size_t all) const;
-};
-
-/// A run that is still to be made: a row with the values of a --search and a seed.
-struct PlannedRun {
-  std::string row, trial;
-  std::uint64_t seed = 1;
-  std::size_t number = 1;              ///< K of --only K/N
-  std::vector<std::string> arguments;  ///< those of row and trial, after those of the command line
-  Json configuration;                  ///< every option with its value
 };
 
 /// Why runs failed, by their --only.
@@ -73,10 +63,10 @@ class ExperimentBase {
 
   explicit ExperimentBase(Cli& cli) : cli_(cli) {}
   /// The plans of the parsed command line, without their configurations.
-  std::vector<PlannedRun> plans() const;
-  void train(const std::vector<PlannedRun>& plans, const std::string& data_description, const SaveData& save_data,
+  std::vector<Run> plans() const;
+  void train(const std::vector<Run>& plans, const std::string& data_description, const SaveData& save_data,
              const Body& body);
-  void test(const std::vector<PlannedRun>& plans, bool json, const Body& body);
+  void test(const std::vector<Run>& plans, bool json, const Body& body);
 
   Cli& cli_;
   ExperimentFlags flags_;
@@ -86,16 +76,16 @@ class ExperimentBase {
   /// Whether this process makes some runs of an experiment, and other processes make others in the same directory.
   bool shares_directory() const;
   void begin();
-  Run run_of(const std::vector<PlannedRun>& plans, std::size_t k);
+  Run run_of(const std::vector<Run>& plans, std::size_t k);
   std::filesystem::path place_of(const Run& run);
   void open(Run& run);
   std::optional<RunResult> finished_result(const Run& run);
-  void make_here(const std::vector<PlannedRun>& plans, const SaveData& save_data, const Body& body);
+  void make_here(const std::vector<Run>& plans, const SaveData& save_data, const Body& body);
   std::string command_of(const Run& run, const std::string& only, int threads);
-  RunFailures make_with_ninja(const std::vector<PlannedRun>& plans);
-  std::vector<RunResult> finished_results(const std::vector<PlannedRun>& plans, const RunFailures& failed);
+  RunFailures make_with_ninja(const std::vector<Run>& plans);
+  std::vector<RunResult> finished_results(const std::vector<Run>& plans, const RunFailures& failed);
   void write_table(const std::vector<RunResult>& results, const std::string& data_description);
-  RunResult result_of(const Run& run, const PlannedRun& plan, const std::function<RunResult()>& body);
+  RunResult result_of(const Run& run, std::size_t k, const std::function<RunResult()>& body);
 
   std::shared_ptr<RunDirectory> directory_;  ///< of the experiment
   bool has_begun_ = false;
@@ -118,7 +108,7 @@ class Experiment : public ExperimentBase {
     started_device(cli, options_.training.device);  // throws where there is no GPU
     options_.training.apply();
     plans_ = plans();
-    for (PlannedRun& plan : plans_) {
+    for (Run& plan : plans_) {
       auto declare_and_parse = [&] {
         ExperimentFlags flags;
         Cli own(cli, plan.arguments);
@@ -182,13 +172,13 @@ class Experiment : public ExperimentBase {
     return body(rows_[k], run);
   }
   bool has_rows() const { return flags_.comparison.is_given() || !flags_.search.empty(); }
-  std::string name_of(const PlannedRun& plan) const {
+  std::string name_of(const Run& plan) const {
     if (!plan.trial.empty()) return "--search: '" + plan.row + " " + plan.trial + "'";
     return "--compare: '" + plan.row + "'";
   }
 
   Options options_;
-  std::vector<PlannedRun> plans_;
+  std::vector<Run> plans_;
   std::vector<Options> rows_;  ///< the options of each plan
 };
 

@@ -48,10 +48,9 @@ SharedUpdate::Sums SharedUpdate::finish() {
   const std::int64_t size = processes().size(), all_rounds = (micro_batches_ + size - 1) / size;
   while (rounds_ < all_rounds) round({});
   Sums sums{losses_.total.select(0, 0), losses_.total.select(0, 1)};
-  for (const std::string& one : processes().gather(MessageWriter().add(count_, interrupting_signal()).bytes())) {
-    MessageReader from(one);
-    sums.count += from.next<double>();
-    const int signal = from.next<int>();
+  for (const std::string& one : processes().gather(message_of(std::pair(count_, interrupting_signal())))) {
+    const auto [count, signal] = value_of<std::pair<double, int>>(one);
+    sums.count += count;
     note_interruption(signal);
     is_stopped_ = is_stopped_ || signal != 0;
   }
@@ -98,23 +97,16 @@ void require_same_parameters(const Module& model, std::int64_t update) {
 
 void require_same_start(const Cli& cli, const std::string& directory) {
   if (processes().size() == 1) return;
-  require_same_in_all_processes(cli.program(), [&](int rank, const std::string& its) {
-    return fmt::format("process {} is '{}'; all processes must be the same program", rank, its);
-  });
-  require_same_in_all_processes(commit_text, [&](int rank, const std::string& its) {
-    return fmt::format("process {} has version {} of fovea, which is not that of process 0", rank, its);
-  });
-  require_same_in_all_processes(directory, [&](int rank, const std::string& its) {
-    return fmt::format("process {} has the directory '{}', and process 0 another one; --out or --resume must be equal",
-                       rank, its);
-  });
-  const std::vector<std::string> all = processes().gather(text_of(cli.configuration()));
+  const Json configuration = cli.configuration();
+  Json own{{"program", cli.program()}, {"version", commit_text}, {"--out or --resume", directory}};
+  for (const auto& [flag, value] : configuration.items()) own["--" + flag] = value;
+  const std::vector<std::string> all = processes().gather(text_of(own));
   const Json first = parse_json(all.front());
   for (std::size_t rank = 1; rank < all.size(); ++rank) {
     const Json its = parse_json(all[rank]);
-    for (const auto& [flag, value] : its.items())
-      require(first.value(flag, Json()) == value, "--{}: process {} has {}, and process 0 {}; the flags must be equal",
-              flag, rank, text_of(value), text_of(first.value(flag, Json())));
+    for (const auto& [what, value] : its.items())
+      require(first.value(what, Json()) == value, "{}: process {} has {}, and process 0 {}; they must be equal", what,
+              rank, text_of(value), text_of(first.value(what, Json())));
   }
 }
 

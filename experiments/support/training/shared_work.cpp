@@ -1,7 +1,7 @@
 #include "experiments/support/training/shared_work.h"
 
 #include <algorithm>
-#include <exception>
+#include <tuple>
 
 #include "experiments/support/program/interrupt.h"
 #include "tensor/error.h"
@@ -10,9 +10,8 @@ namespace fovea {
 
 bool interrupted_anywhere() {
   if (processes().size() == 1) return interrupted();
-  const int signal = interrupting_signal();
-  for (const std::string& one : processes().gather(MessageWriter().add(signal).bytes()))
-    note_interruption(MessageReader(one).next<int>());
+  for (const std::string& one : processes().gather(message_of(interrupting_signal())))
+    note_interruption(value_of<int>(one));
   return interrupted();
 }
 
@@ -36,33 +35,26 @@ void require_same_in_all_processes(const std::string& text,
 SpentTime of_all_processes(const SpentTime& own) {
   if (processes().size() == 1) return own;
   SpentTime all;
-  for (const std::string& one : processes().gather(MessageWriter().add(own).bytes())) {
-    const auto time = MessageReader(one).next<SpentTime>();
+  for (const std::string& one : processes().gather(message_of(own))) {
+    const auto time = value_of<SpentTime>(one);
     all = {std::max(all.wall, time.wall), all.cpu + time.cpu};
   }
   return all;
 }
 
-std::vector<std::string> results_of_all(const std::function<void(MessageWriter&)>& run) {
-  MessageWriter own;
-  if (processes().size() == 1) {
-    run(own);
-    return {""};
-  }
-  std::string stopped;  // the message of an interruption
+std::vector<std::string> results_of_all(const std::function<std::string()>& run) {
+  std::string own, stopped;  // the message of an interruption
+  if (processes().size() == 1) return {run()};
   try {
-    run(own);
+    own = run();
   } catch (const Interrupted& stop) {
     stopped = stop.what();
   }
   std::vector<std::string> all;
   std::string first_message;
-  for (const std::string& one :
-       processes().gather(MessageWriter().add(interrupting_signal(), stopped, own.bytes()).bytes())) {
-    MessageReader from(one);
-    int signal = 0;
-    std::string message;
-    from.read(signal, message, all.emplace_back());
+  for (const std::string& one : processes().gather(message_of(std::tuple(interrupting_signal(), stopped, own)))) {
+    const auto [signal, message, results] = value_of<std::tuple<int, std::string, std::string>>(one);
+    all.push_back(results);
     if (message.empty()) continue;
     note_interruption(signal);
     if (first_message.empty()) first_message = message;

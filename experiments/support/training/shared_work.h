@@ -5,87 +5,34 @@
 #include <functional>
 #include <span>
 #include <string>
-#include <string_view>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+
 #include "experiments/support/data/batches.h"
+#include "experiments/support/metrics/perplexity.h"
 #include "experiments/support/program/spent_time.h"
 #include "nn/decoding.h"
 #include "nn/parallel/process_group.h"
 
 namespace fovea {
 
-/// Writes values as bytes for a message to the other processes of the program.
-class MessageWriter {
- public:
-  template <class... T>
-  MessageWriter& add(const T&... values) {
-    (write(values), ...);
-    return *this;
-  }
-  const std::string& bytes() const { return bytes_; }
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Hypothesis, tokens, log_probability, score, alignment)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Likelihood, negative_log, tokens, words, characters)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SpentTime, wall, cpu)
 
- private:
-  template <class T>
-  requires std::is_trivially_copyable_v<T>
-  void write(const T& value) { bytes_.append(reinterpret_cast<const char*>(&value), sizeof value); }
-  void write(const std::string& text) { add(text.size()).bytes_.append(text); }
-  template <class T>
-  void write(const std::vector<T>& values) {
-    add(values.size());
-    for (const T& value : values) write(value);
-  }
-  template <class A, class B>
-  void write(const std::pair<A, B>& pair) {
-    add(pair.first, pair.second);
-  }
-  void write(const Hypothesis& one) { add(one.tokens, one.log_probability, one.score, one.alignment); }
-
-  std::string bytes_;
-};
-
-/// Reads what a MessageWriter of the same program wrote.
-class MessageReader {
- public:
-  explicit MessageReader(std::string_view bytes) : bytes_(bytes) {}
-  template <class... T>
-  void read(T&... values) {
-    (read_one(values), ...);
-  }
-  template <class T>
-  T next() {
-    T value{};
-    read(value);
-    return value;
-  }
-
- private:
-  template <class T>
-  requires std::is_trivially_copyable_v<T>
-  void read_one(T& value) {
-    bytes_.copy(reinterpret_cast<char*>(&value), sizeof value);
-    bytes_.remove_prefix(sizeof value);
-  }
-  void read_one(std::string& text) {
-    const auto size = next<std::size_t>();
-    text = bytes_.substr(0, size);
-    bytes_.remove_prefix(size);
-  }
-  template <class T>
-  void read_one(std::vector<T>& values) {
-    values.resize(next<std::size_t>());
-    for (T& value : values) read_one(value);
-  }
-  template <class A, class B>
-  void read_one(std::pair<A, B>& pair) {
-    read(pair.first, pair.second);
-  }
-  void read_one(Hypothesis& one) { read(one.tokens, one.log_probability, one.score, one.alignment); }
-
-  std::string_view bytes_;
-};
+/// A value as a message to the other processes, and the value of one. Numbers stay what they are, bit for bit.
+template <class Value>
+std::string message_of(const Value& value) {
+  std::string bytes;
+  nlohmann::json::to_cbor(nlohmann::json(value), bytes);
+  return bytes;
+}
+template <class Value>
+Value value_of(const std::string& message) {
+  return nlohmann::json::from_cbor(message).get<Value>();
+}
 
 /// Whether Ctrl-C or SIGTERM has reached any of the processes; interrupted() is then true in all of them. All processes
 /// must call it at the same place of the program.
@@ -106,9 +53,9 @@ void require_same_in_all_processes(const std::string& text,
 /// The time that all processes took together for something: the longest by the clock, the sum of their CPU times.
 SpentTime of_all_processes(const SpentTime& own);
 
-/// Calls run(), which writes the results of this process's work, and returns the bytes of all processes in the order of
-/// ranks. If run() throws Interrupted in any process, all processes throw Interrupted.
-std::vector<std::string> results_of_all(const std::function<void(MessageWriter&)>& run);
+/// Calls run(), which returns the results of this process's work as a message, and returns the messages of all
+/// processes in the order of ranks. If run() throws Interrupted in any process, all processes throw Interrupted.
+std::vector<std::string> results_of_all(const std::function<std::string()>& run);
 
 /// Computes work(0), work(1), ... in turns over the processes: item k in process k modulo their number. Returns all
 /// results, in order, to every process.
@@ -116,17 +63,22 @@ template <class Result>
 std::vector<Result> shared_out(std::int64_t items, const std::function<Result(std::int64_t item)>& work) {
   const int rank = processes().rank(), size = processes().size();
   std::vector<Result> results(static_cast<std::size_t>(items));
-  auto run_own = [&](MessageWriter& to) {
+  const std::vector<std::string> all = results_of_all([&] {
+    std::vector<Result> own;
     for (std::int64_t item = rank; item < items; item += size) {
       Result& result = results[static_cast<std::size_t>(item)] = work(item);
-      if (size > 1) to.add(result);
+      if (size > 1) own.push_back(result);
     }
-  };
-  const std::vector<std::string> all = results_of_all(run_own);
+    return message_of(own);
+  });
   for (int other = 0; other < size; ++other) {
     if (other == rank) continue;
-    MessageReader from(all[static_cast<std::size_t>(other)]);
-    for (std::int64_t item = other; item < items; item += size) from.read(results[static_cast<std::size_t>(item)]);
+    auto item = static_cast<std::size_t>(other);
+    std::vector<Result> its = value_of<std::vector<Result>>(all[item]);
+    for (Result& result : its) {
+      results[item] = std::move(result);
+      item += static_cast<std::size_t>(size);
+    }
   }
   return results;
 }

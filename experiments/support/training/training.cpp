@@ -12,7 +12,6 @@
 #include "experiments/support/program/progress.h"
 #include "experiments/support/program/run_log.h"
 #include "experiments/support/text/number.h"
-#include "experiments/support/training/run.h"
 #include "experiments/support/training/shared_training.h"
 #include "experiments/support/training/shared_work.h"
 #include "nn/checkpoint.h"
@@ -44,41 +43,32 @@ void TrainingOptions::add_to(Cli& cli) {
   cli.option("--schedule", schedule,
              "schedule of the learning rate; a cosine with updates=0 ends with the training: " + schedules());
   cli.option("--rate", rate, "peak of the learning rate, in place of the schedule's").range(0, 1e6);
-  cli.option("--clip", clip, "largest norm of the gradient; 0: no limit").at_least(0).rare();
-  cli.option("--weight-decay", adam.weight_decay, "decoupled weight decay (AdamW)").range(0, 1).rare();
-  cli.option("--evaluate-every", evaluate_every, "steps between evaluations on the development set")
-      .at_least(1)
-      .unit("steps");
-  cli.option("--patience", patience, "end the training after this many evaluations without a better score; 0: never")
-      .at_least(0)
-      .rare();
+  cli.rare("--clip", clip, "largest norm of the gradient; 0: no limit").at_least(0);
+  cli.rare("--weight-decay", adam.weight_decay, "decoupled weight decay (AdamW)").range(0, 1);
+  cli.option("--evaluate-every", evaluate_every, "steps between evaluations on the development set").at_least(1);
+  cli.rare("--patience", patience, "end the training after this many evaluations without a better score; 0: never")
+      .at_least(0);
   cli.option("--average", average, "use the mean of the models of this many last evaluations, or with 0 the best model")
       .range(0, 1000);
-  cli.option("--keep", keep, "keep the models of this many last evaluations, for --average-kept").range(0, 1000).rare();
-  cli.option("--beta1", adam.beta1, "Adam's decay of the mean of gradients").range(0, 0.9999).rare();
-  cli.option("--beta2", adam.beta2, "Adam's decay of the mean of squared gradients").range(0, 0.999999).rare();
-  cli.option("--epsilon", adam.epsilon, "Adam's epsilon, which is added to the root of the mean square")
-      .positive()
-      .rare();
-  cli.option("--checkpoint-every", checkpoint_every, "steps between checkpoints").at_least(1).unit("steps").rare();
+  cli.rare("--keep", keep, "keep the models of this many last evaluations, for --average-kept").range(0, 1000);
+  cli.rare("--beta1", adam.beta1, "Adam's decay of the mean of gradients").range(0, 0.9999);
+  cli.rare("--beta2", adam.beta2, "Adam's decay of the mean of squared gradients").range(0, 0.999999);
+  cli.rare("--epsilon", adam.epsilon, "Adam's epsilon, which is added to the root of the mean square").positive();
+  cli.rare("--checkpoint-every", checkpoint_every, "steps between checkpoints").at_least(1);
   cli.option("--seed", seed, "seed of initial values, order of batches and dropout");
-  cli.option(
-         "--precision", precision,
-         "precision of matrix products; bf16 rounds the operands of large products on the CPU; on a GPU it may round "
-         "those of any product")
-      .one_of({"f32", "bf16"})
-      .rare();
+  cli.rare("--precision", precision,
+           "precision of matrix products; bf16 rounds the operands of large products on the CPU; on a GPU it may round "
+           "those of any product")
+      .one_of({"f32", "bf16"});
   device_flag(cli, device);
-  cli.option("--threads", threads, "threads of a process; 0: one per core, shared by the processes of this machine")
+  cli.rare("--threads", threads, "threads of a process; 0: one per core, shared by the processes of this machine")
       .range(0, 1024)
-      .unsaved()
-      .rare();
-  cli.option("--processes", processes,
-             "processes of this machine that train together: each computes its share of the batches of an update "
-             "(--accumulate), with the same result as one process; needs Open MPI")
+      .unsaved();
+  cli.rare("--processes", processes,
+           "processes of this machine that train together: each computes its share of the batches of an update "
+           "(--accumulate), with the same result as one process; needs Open MPI")
       .range(1, 1024)
-      .unsaved()
-      .rare();
+      .unsaved();
 }
 
 void TrainingOptions::check() const {

@@ -1,12 +1,35 @@
-/// Tests and uses of trained classifiers.
+/// The flags of programs that classify texts, and tests and uses of trained classifiers.
 #pragma once
+#include <filesystem>
+#include <memory>
+#include <string>
 #include <vector>
 
+#include "experiments/support/data/pair_data.h"
 #include "experiments/support/data/sentiment_data.h"
-#include "experiments/support/models/classification_options.h"
+#include "experiments/support/models/encoder_model.h"
 #include "experiments/support/record/record.h"
+#include "experiments/support/training/training.h"
 
 namespace fovea {
+
+/// The values of all flags of one row except those of the data.
+struct ClassificationOptions {
+  TextOptions text;
+  EncoderModelOptions model;
+  TrainingOptions training;
+  BatchOptions batches;
+  bool probabilities = false;
+  std::string label;              ///< --label: the file whose lines are labelled; empty: none
+  std::filesystem::path trained;  ///< --model
+  std::int64_t average = 0;       ///< --average-kept
+
+  void add_to(Cli& cli);
+  /// Throws Error, with the flag, for flags that contradict each other.
+  void check() const;
+  /// Makes a model for the data with random initial values.
+  std::unique_ptr<EncoderClassifier> make_model(const PairData& data, std::uint64_t seed) const;
+};
 
 /// The probability of each class for each text, in their order: [texts][classes].
 std::vector<std::vector<double>> class_probabilities(EncoderClassifier& model, const EncodedPairs& texts,

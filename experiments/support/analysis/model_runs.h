@@ -1,4 +1,4 @@
-/// Trained encoders: classifiers, taggers.
+/// Opens trained models: encoders (classifiers, taggers), encoder-decoders and language models.
 #pragma once
 #include <functional>
 #include <memory>
@@ -7,6 +7,7 @@
 
 #include "experiments/support/analysis/analyzed_run.h"
 #include "experiments/support/data/pair_data.h"
+#include "experiments/support/models/sequence_options.h"
 
 namespace fovea {
 
@@ -24,5 +25,8 @@ struct AnalyzedEncoder {
 };
 
 std::unique_ptr<AnalyzedRun> open_encoder_run(const std::filesystem::path& run, AnalyzedEncoder encoder, Part part);
+
+/// Opens a run with these options, those of its config.json.
+std::unique_ptr<AnalyzedRun> open_sequence_run(const std::filesystem::path& run, SequenceOptions options, Part part);
 
 }  // namespace fovea
