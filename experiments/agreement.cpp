@@ -28,7 +28,7 @@ TrainingResult train(EncoderClassifier& model, const Options& options, const Pai
       Variable loss = cross_entropy_loss(logits, batch.labels(), {}, Total::sum);
       const Tensor plain = loss.value();
       if (!auxiliary.empty()) loss = loss + sum(auxiliary.per_sentence(lengths));
-      training.backward(loss, static_cast<double>(batch.rows), plain);
+      training.backward(loss, double(batch.rows), plain);
     }
     const auto [norm, count] = training.gradient();
     const double rate = schedule.rate(training.updates(), training.epoch());

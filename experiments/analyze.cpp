@@ -61,7 +61,7 @@ int main(int argc, char** argv) {
   const std::string first = argc > 1 ? argv[1] : "";
   std::vector<std::string> names;
   for (const Command& command : commands) names.push_back(command.name);
-  const bool is_command = std::count(names.begin(), names.end(), first) > 0;
+  const bool is_command = std::ranges::count(names, first) > 0;
   if (is_command || first.empty() || first.starts_with("-")) return run("analyze", argc, argv, commands);
   return run("analyze", argc, argv, [&](Cli& cli) {  // `analyze RUN` is `analyze attention RUN`
     std::error_code no_such_name;                    // too long for a file, for example

@@ -43,7 +43,7 @@ void Results::print(const std::string& note) const {
   std::vector<Column> shown;
   std::vector<std::string> headings;
   for (const Column& column : columns_) {
-    if (std::none_of(rows_.begin(), rows_.end(), [&](const Json& row) { return row.contains(column.key); })) continue;
+    if (std::ranges::none_of(rows_, [&](const Json& row) { return row.contains(column.key); })) continue;
     shown.push_back(column);
     headings.push_back(column.heading);
   }
@@ -67,12 +67,12 @@ void Results::print(const std::string& note) const {
 }
 
 std::int32_t RandomTokens::between(std::int64_t least, std::int64_t most) {
-  const auto choices = static_cast<std::uint64_t>(most - least + 1);
-  return static_cast<std::int32_t>(least + static_cast<std::int64_t>(philox(7, drawn_++).word[0] % choices));
+  const auto choices = std::uint64_t(most - least + 1);
+  return std::int32_t(least + std::int64_t(philox(7, drawn_++).word[0] % choices));
 }
 
 std::vector<std::int32_t> RandomTokens::sentence(std::int64_t shortest, std::int64_t longest) {
-  std::vector<std::int32_t> tokens(static_cast<std::size_t>(between(shortest, longest)));
+  std::vector<std::int32_t> tokens(std::size_t(between(shortest, longest)));
   for (std::int32_t& token : tokens) token = between(4, vocabulary_ - 1);
   return tokens;
 }

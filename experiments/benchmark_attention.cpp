@@ -38,8 +38,7 @@ class Case {
     DType dtype = options.precision == "f64" ? DType::f64 : DType::f32;
     Place place = options.causal ? Place::decoder : options.keys == options.queries ? Place::encoder : Place::cross;
     const std::int64_t d = options.heads * options.head_dim;
-    attention_ = attention_factory(method)(
-        {.model_dim = d, .heads = static_cast<int>(options.heads), .layers = 6, .place = place});
+    attention_ = attention_factory(method)({.model_dim = d, .heads = int(options.heads), .layers = 6, .place = place});
     auto* projected = dynamic_cast<MultiHeadAttention*>(attention_.get());
     require(projected, "--method {}: only projected multi-head attention is timed here", method);
     attention_->initialise(1);
@@ -127,10 +126,9 @@ class Case {
 /// Returns the FLOPs of plain attention's matrix products over the visible pairs: two products forward, five backward.
 double flops_of(const AttentionOptions& o) {
   double pairs = 0;
-  for (std::int64_t i = 0; i < o.queries; ++i)
-    pairs += static_cast<double>(o.causal ? std::min(i + 1, o.keys) : o.keys);
+  for (std::int64_t i = 0; i < o.queries; ++i) pairs += double(o.causal ? std::min(i + 1, o.keys) : o.keys);
   const double products = o.pass == "forward" ? 2 : o.pass == "backward" ? 5 : 7;
-  return 2 * products * static_cast<double>(o.batch * o.heads * o.head_dim) * pairs;
+  return 2 * products * double(o.batch * o.heads * o.head_dim) * pairs;
 }
 
 /// Times the cases in turns; a turn repeats its case for 50 ms.

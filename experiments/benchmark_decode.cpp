@@ -27,11 +27,11 @@ std::vector<DecodingBatch> random_batches(const DecodeOptions& options) {
   std::vector<std::vector<std::int32_t>> sentences;
   for (std::int64_t s = 0; s < options.sentences; ++s)
     sentences.push_back(random.sentence(options.length / 2, options.length));
-  std::sort(sentences.begin(), sentences.end(), [](const auto& a, const auto& b) { return a.size() < b.size(); });
+  std::ranges::sort(sentences, [](const auto& a, const auto& b) { return a.size() < b.size(); });
   std::vector<DecodingBatch> batches;
   for (std::int64_t first = 0; first < options.sentences; first += options.batch) {
-    auto count = static_cast<std::size_t>(std::min(options.batch, options.sentences - first));
-    PaddedTokens padded = padded_tokens(std::span(sentences).subspan(static_cast<std::size_t>(first), count));
+    auto count = std::size_t(std::min(options.batch, options.sentences - first));
+    PaddedTokens padded = padded_tokens(std::span(sentences).subspan(std::size_t(first), count));
     batches.push_back({padded.tokens, padded.lengths});
   }
   return batches;
@@ -68,10 +68,10 @@ Json time_decoding(SequenceModel& model, const DecodeOptions& options, Device de
   // the hypotheses are on the host: the device is done
   const Turns turns(1, options.run.rounds, [&](std::size_t) { return seconds_of(decode_all); });
   const double seconds = turns.middle(0);
-  const auto sentences = static_cast<double>(options.sentences), length = static_cast<double>(options.length + 1);
+  const auto sentences = double(options.sentences), length = double(options.length + 1);
   Json row{{"sentences_per_second", sentences / seconds},
            {"tokens_per_second", sentences * length / seconds},
-           {"milliseconds_per_step", 1e3 * seconds / (static_cast<double>(batches.size()) * length)},
+           {"milliseconds_per_step", 1e3 * seconds / (double(batches.size()) * length)},
            {"system_allocations", allocator_statistics(device).system_allocations - blocks},
            {"peak_bytes", allocator_statistics(device).peak_bytes},
            {"beam", options.beam},

@@ -25,14 +25,14 @@ double gflops_of(const Product& product, DType dtype, Precision precision, Devic
   auto seconds_of_one = [&](std::int64_t repeats) {
     return kernels(device).time([&] {
       for (std::int64_t r = 0; r < repeats; ++r) gemm(a, b, c);
-    }) / static_cast<double>(repeats);
+    }) / double(repeats);
   };
   seconds_of_one(1);  // warms up
   double best = seconds_of_one(1);
-  const auto repeats = std::max<std::int64_t>(1, static_cast<std::int64_t>(0.01 / best));
+  const auto repeats = std::max<std::int64_t>(1, std::int64_t(0.01 / best));
   for (int trial = 0; trial < 8; ++trial) best = std::min(best, seconds_of_one(repeats));
   set_matmul_precision(Precision::f32);
-  return 2.0 * static_cast<double>(product.batch * product.m * product.n * product.k) / best / 1e9;
+  return 2.0 * double(product.batch * product.m * product.n * product.k) / best / 1e9;
 }
 
 /// Whether a GPU computes, and not the processor: the CPU, or CUDA's kernels in a build with -Dcuda=host.

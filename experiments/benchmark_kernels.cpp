@@ -115,7 +115,7 @@ double rate(const Timing& timing, Device device, std::int64_t rows) {
       seconds.push_back(own);
     if (warming && own >= limit) break;
   }
-  return timing.tensors * static_cast<double>(rows * columns) * 4 / median(seconds) / 1e9;
+  return timing.tensors * double(rows * columns) * 4 / median(seconds) / 1e9;
 }
 
 }  // namespace
@@ -144,7 +144,7 @@ void benchmark_kernels(Cli& cli) {
   for (const KernelEntry* entry : kernels(device).entries()) {
     const auto timing = all.find(entry->name());
     const int order = seen[entry->name()]++;
-    std::vector<Cell> row{Cell(entry->name() + std::string(static_cast<std::size_t>(order), '\''))};
+    std::vector<Cell> row{Cell(entry->name() + std::string(std::size_t(order), '\''))};
     if (entry->exists() && timing != all.end() && order == 0) {
       const double own = rate(timing->second, device, rows);
       row.insert(row.end(), {Cell::number(own, 1), Cell::number(own / ceiling, 2)});

@@ -73,7 +73,7 @@ void benchmark_processes(const Cli& cli, const StepOptions& options) {
     });
     // the last process does not wait for others to compute
     const std::vector<double> waited = of_all((sum.seconds_waited() - before) / steps);
-    waits.push_back(*std::min_element(waited.begin(), waited.end()));
+    waits.push_back(*std::ranges::min_element(waited));
     exchanges.push_back(seconds_of_all([&] { sum.exchange(); }));  // without a backward pass
     return seconds / (steps * size);
   };
@@ -85,7 +85,7 @@ void benchmark_processes(const Cli& cli, const StepOptions& options) {
   const std::uint64_t bytes = processes().bytes_sent() - before;
   const double exchange = median(exchanges), waited = median(waits), share = turns.speed_against(2, 1);
 
-  const auto tokens = static_cast<double>(options.tokens());
+  const auto tokens = double(options.tokens());
   const std::pair<std::string, std::string> ways[] = {
       {"one_process", fmt::format("one process, {} threads", threads * size)},
       {"apart", fmt::format("{} processes apart, {} each", size, counted(std::size_t(threads), "thread"))},
@@ -110,7 +110,7 @@ void benchmark_processes(const Cli& cli, const StepOptions& options) {
       "{}together/apart, the median over the rounds: {:.3f}\n"
       "each process sends {:.1f} MiB per update; an exchange alone takes {:.1f} ms, and after the backward pass a "
       "process waits {:.1f} ms for it: {:.0f} % are hidden\n",
-      table.text(), share, static_cast<double>(bytes) * per_mebibyte, 1000 * exchange, 1000 * waited,
+      table.text(), share, double(bytes) * per_mebibyte, 1000 * exchange, 1000 * waited,
       100 * std::max(0.0, 1 - waited / exchange));
 }
 

@@ -180,8 +180,8 @@ void print_launches(const std::vector<StepResult>& results, bool json) {
     std::vector<Cell> row{kernel};
     for (const StepResult& result : results) {
       const LaunchCount count = result.work.of(kernel);
-      row.push_back(static_cast<std::int64_t>(count.launches));
-      row.push_back(Cell::number(static_cast<double>(count.bytes) * per_mebibyte, 2));
+      row.push_back(std::int64_t(count.launches));
+      row.push_back(Cell::number(double(count.bytes) * per_mebibyte, 2));
     }
     table.row(std::move(row));
   }
@@ -214,7 +214,7 @@ void print_times(const std::vector<StepResult>& results, const Turns& turns, con
     const double step = turns.middle(k), ratio = turns.speed_against(k, 0), by_flops = results[0].flops / result.flops;
     Json row{{"attention", result.title},
              {"batch_tokens", options.tokens()},
-             {"tokens_per_second", static_cast<double>(options.tokens()) / step},
+             {"tokens_per_second", double(options.tokens()) / step},
              {"steps_per_second", 1 / step},
              {"peak_bytes", result.peak_bytes},
              {"launches", result.work.of("all").launches},

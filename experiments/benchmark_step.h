@@ -132,12 +132,12 @@ class Trainee {
       const std::int64_t shortest = row == 0 ? options.length : std::max<std::int64_t>(options.length * 7 / 8, 2);
       if (translates) sources.push_back(random.sentence(shortest, options.length));
       targets.push_back(random.sentence(shortest - 1, options.length - 1));  // and </s>
-      count += static_cast<std::int64_t>(targets.back().size()) + 1;
+      count += std::int64_t(targets.back().size()) + 1;
     }
     const TeacherForcingBatch sentences = teacher_forcing_batch(sources, targets);
     loss_ = [model, sentences, count, smoothing = options.label_smoothing] {
       return model->loss(sentences.batch, sentences.targets, {.label_smoothing = smoothing, .ignored = 0}) /
-             static_cast<double>(count);
+             double(count);
     };
     model_ = model;
   }

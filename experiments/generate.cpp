@@ -94,7 +94,7 @@ TextPair spelt_out(const TextPair& pair) {
   TextPair characters{
       .source = spelt_out(pair.source, source), .target = spelt_out(pair.target, target), .alignment = {}};
   for (const Link& link : parse_alignment(pair.alignment).sure) {
-    const auto s = static_cast<std::size_t>(link.source), t = static_cast<std::size_t>(link.target);
+    const auto s = std::size_t(link.source), t = std::size_t(link.target);
     for (std::int64_t i = source[s]; i < source[s + 1] - 1; ++i)
       for (std::int64_t j = target[t]; j < target[t + 1] - 1; ++j)
         append_word(characters.alignment, fmt::format("{}?{}", i, j));

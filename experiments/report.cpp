@@ -92,7 +92,7 @@ void require_baseline(const std::vector<RunGroup>& groups, const std::string& ba
   std::vector<std::string> titles;
   for (const RunGroup& group : groups)
     for (const ComparedRow& row : group.rows) titles.push_back(row.full_title());
-  require(baseline.empty() || std::count(titles.begin(), titles.end(), baseline) > 0,
+  require(baseline.empty() || std::ranges::count(titles, baseline) > 0,
           "--baseline: there is no row '{}'{}; the rows are {}", baseline, did_you_mean(baseline, titles),
           listed(titles, ", "));
 }
@@ -112,7 +112,7 @@ void report(const Cli& cli, const Options& options) {
     fs::create_directories(options.figures);
     int number = 0;
     write_figures(finding, options.figures, number);
-    fmt::print(stderr, "{} in {}\n", counted(static_cast<std::size_t>(number), "figure"), options.figures.string());
+    fmt::print(stderr, "{} in {}\n", counted(std::size_t(number), "figure"), options.figures.string());
   }
   for (const RunGroup& group : all.groups)
     for (const ComparedRow& row : group.rows)

@@ -59,8 +59,7 @@ void require_one_task(const Options& options) {
 /// "3 of 7"; empty if there is nothing to count.
 template <class Values, class Claim>
 std::string share(const Values& values, const Claim& claim) {
-  return values.empty() ? ""
-                        : fmt::format("{} of {}", std::count_if(values.begin(), values.end(), claim), values.size());
+  return values.empty() ? "" : fmt::format("{} of {}", std::ranges::count_if(values, claim), values.size());
 }
 
 /// The runs of the items that are missing, each once.
@@ -124,7 +123,7 @@ void keep_records(NeededRuns& needed, const std::vector<PlannedItem>& items, con
   }
   const auto keeps = [&](const RunResult& run, const std::string& score) {
     const std::vector<std::string> shown = needed.shown_scores(run.name);
-    return std::count(shown.begin(), shown.end(), score) > 0;
+    return std::ranges::count(shown, score) > 0;
   };
   save_kept_runs(runs, fs::absolute(needed.places().data), keeps, directory);
   const std::size_t outputs = keep_outputs(needed, items, directory);
@@ -136,7 +135,7 @@ void keep_records(NeededRuns& needed, const std::vector<PlannedItem>& items, con
 void reproduce(NeededRuns& needed, const std::vector<PlannedItem>& items, int jobs, const std::string& command) {
   const auto& [out, data, kept] = needed.places();
   const std::set<std::string> missing = missing_runs(needed, items);
-  const bool needs_data = std::any_of(missing.begin(), missing.end(), [&](const std::string& run) {
+  const bool needs_data = std::ranges::any_of(missing, [&](const std::string& run) {
     return flags_text(needed.jobs().at(run).flags).find("{data}") != std::string::npos;
   });
   require(!needs_data || fs::is_directory(data),
@@ -157,7 +156,7 @@ void reproduce(NeededRuns& needed, const std::vector<PlannedItem>& items, int jo
     write_file_atomically(out / (format == Format::html ? "report.html" : "report.md"), contents_of(report, format));
   const Finding states{.title = "", .notes = {report.notes.front()}, .tables = {report.tables.front()}};
   fmt::print("{}report: {}\n", contents_of(states, Format::text), (out / "report.html").string());
-  const auto open = std::count_if(problems.begin(), problems.end(), [](const auto& one) { return !one.empty(); });
+  const auto open = std::ranges::count_if(problems, [](const auto& one) { return !one.empty(); });
   require(open == 0, "{} of {} items are not done; {} says why", open, items.size(), (out / "report.md").string());
 }
 
@@ -173,7 +172,7 @@ int main(int argc, char** argv) {
     cli.parse();
     require_one_task(options);
     const fs::path out = options.out.empty() ? fs::path("runs") / ("reproduce-" + options.tier) : options.out;
-    const auto jobs = static_cast<int>(options.jobs > 0 ? options.jobs : ::sysconf(_SC_NPROCESSORS_ONLN));
+    const auto jobs = int(options.jobs > 0 ? options.jobs : ::sysconf(_SC_NPROCESSORS_ONLN));
     NeededRuns needed(options.tier, {.out = out, .data = options.data, .kept = options.kept});
     const std::vector<PlannedItem> items = planned_items(needed, options.items);
     if (!options.keep.empty())

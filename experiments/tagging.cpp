@@ -94,7 +94,7 @@ RunResult train_and_test(const Options& options, const PairData& data, const Run
       const PairBatch batch = batches.next();
       auto loss = cross_entropy_loss(model.forward(batch.source_tensor(), batch.source_length_tensor()),
                                      batch.targets(), {.ignored = pad_id}, Total::sum);
-      training.backward(loss, static_cast<double>(batch.target_tokens));
+      training.backward(loss, double(batch.target_tokens));
     }
     const auto [norm, count] = training.gradient();
     const double rate = schedule.rate(training.updates(), training.epoch());

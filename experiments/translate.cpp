@@ -35,7 +35,7 @@ TrainingResult train(SequenceModel& model, const Options& options, const PairDat
       Variable loss =
           projected_cross_entropy(states, weight, bias, batch.targets(),
                                   {.label_smoothing = options.label_smoothing, .ignored = pad_id}, &unsmoothed);
-      const auto count = static_cast<double>(options.loss_per == LossPer::sentence ? batch.rows : batch.target_tokens);
+      const auto count = double(options.loss_per == LossPer::sentence ? batch.rows : batch.target_tokens);
       if (!auxiliary.empty()) loss = loss + mean(auxiliary.per_sentence(batch.target_length_tensor())) * count;
       training.backward(loss, count, unsmoothed);
     }

@@ -41,7 +41,7 @@ class Attend {
     return *this;
   }
   Attend& lengths(const std::vector<std::int32_t>& lengths) {
-    return with("lengths", Tensor::from(lengths, {static_cast<std::int64_t>(lengths.size())}));
+    return with("lengths", Tensor::from(lengths, {std::int64_t(lengths.size())}));
   }
   Attend& offset(std::int64_t at) { return with("query_offset", Tensor::from(std::vector<std::int64_t>{at}, {1})); }
   Attend& flags(const std::vector<std::string>& more) {
@@ -62,7 +62,7 @@ class Attend {
     for (const std::string& argument : all) pointers.push_back(argument.c_str());
     std::string message;
     try {
-      Cli cli("attend", static_cast<int>(pointers.size()), pointers.data());
+      Cli cli("attend", int(pointers.size()), pointers.data());
       attend_program(cli);
     } catch (const Error& error) {
       message = error.what();
@@ -247,11 +247,10 @@ BOOST_AUTO_TEST_CASE(methods_read_the_inputs_that_their_cards_declare) {
       const std::vector<ReadInput> inputs = inputs_of(method);
       for (const char* name : {"mask", "left_pointer", "right_pointer", "grid", "step_input", "previous_focus"}) {
         const auto other = output(name);
-        const bool reads = other && *other != *usual, says = std::any_of(inputs.begin(), inputs.end(), [&](auto&input) {
-                                                        return input.name == name && input.always;
-                                                      });
+        const bool reads = other && *other != *usual,
+                   says = std::ranges::any_of(inputs, [&](auto&input) { return input.name == name && input.always; });
         declared += says;
-        BOOST_TEST(reads == says, method << ", place " << static_cast<int>(place) << ": " << name);
+        BOOST_TEST(reads == says, method << ", place " << int(place) << ": " << name);
       }
     }
   BOOST_TEST(declared > 6);
@@ -301,7 +300,7 @@ BOOST_AUTO_TEST_CASE(gradients_are_those_of_differences_for_inputs_and_parameter
     for (const auto& [name, gradient] : first) {
       if (!name.starts_with("grad.")) continue;
       ++checked;
-      const std::size_t at = static_cast<std::size_t>(gradient.elements()) / 2;
+      const std::size_t at = std::size_t(gradient.elements()) / 2;
       const auto objective = [&, input = name.substr(5)](double by) {
         Safetensors moved = file;
         for (auto& [known, tensor] : moved.tensors)
@@ -350,7 +349,7 @@ BOOST_AUTO_TEST_CASE(every_engine_tells_the_same_quantities) {
     const std::vector<std::string> composed = quantities(AttentionEngine::composed);
     BOOST_TEST(composed == quantities(AttentionEngine::fused), boost::test_tools::per_element());
     const char* own = std::string(method).starts_with("classic") ? "scores f32 [2, 1, 6, 6]" : "width f32 [2, 1, 1]";
-    BOOST_TEST(std::count(composed.begin(), composed.end(), own) == 1);
+    BOOST_TEST(std::ranges::count(composed, own) == 1);
   }
 }
 
@@ -533,7 +532,7 @@ BOOST_AUTO_TEST_CASE(the_readme_has_every_method_as_the_catalogue_has_it) {
 
 BOOST_AUTO_TEST_CASE(the_description_of_a_long_specification_is_short) {
   const std::string described = describe_attention("concat(gaussian*50, general*70, dot, width=3)", {.model_dim = 8});
-  BOOST_TEST(std::count(described.begin(), described.end(), '\n') < 250, described);
+  BOOST_TEST(std::ranges::count(described, '\n') < 250, described);
   for (const char* part : {"\nhead_1.gaussian.center.bias ", " more", "\nhead_120.general.weight ", "\noutput.weight "})
     BOOST_TEST(contains(described, part), part << " is not in\n" << described);
 }

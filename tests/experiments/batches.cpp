@@ -64,13 +64,13 @@ BOOST_AUTO_TEST_CASE(every_example_is_in_one_batch_that_it_fits_with_little_padd
         half_empty += rows * 2 < (most >= 8 ? most / 8 * 8 : most);
         padded += batch.length * rows;
         for (const std::int64_t i : batch.examples) {
-          ++seen[static_cast<std::size_t>(i)];
-          BOOST_TEST(lengths[static_cast<std::size_t>(i)] <= batch.length);
+          ++seen[std::size_t(i)];
+          BOOST_TEST(lengths[std::size_t(i)] <= batch.length);
         }
       }
-      BOOST_TEST(std::all_of(seen.begin(), seen.end(), [](int count) { return count == 1; }));
+      BOOST_TEST(std::ranges::all_of(seen, [](int count) { return count == 1; }));
       BOOST_TEST(half_empty <= 1);
-      BOOST_TEST(static_cast<double>(padded) < one.padded * std::accumulate(lengths.begin(), lengths.end(), 0.0));
+      BOOST_TEST(double(padded) < one.padded * std::accumulate(lengths.begin(), lengths.end(), 0.0));
     }
   }
 }
@@ -101,8 +101,7 @@ BOOST_AUTO_TEST_CASE(order_is_a_function_of_seed_and_epoch) {
   BOOST_TEST(same(plan, training_batches(lengths, options, 7, 3)));
   BOOST_TEST(!same(plan, training_batches(lengths, options, 7, 4)));
   BOOST_TEST(!same(plan, training_batches(lengths, options, 8, 3)));
-  BOOST_TEST(
-      !std::is_sorted(plan.begin(), plan.end(), [](const auto& a, const auto& b) { return a.length < b.length; }));
+  BOOST_TEST(!std::ranges::is_sorted(plan, [](const auto& a, const auto& b) { return a.length < b.length; }));
   std::set<std::vector<std::int64_t>> companies;  // the same examples do not meet every time
   for (const PlannedBatch& batch : plan) companies.insert(batch.examples);
   for (const PlannedBatch& batch : training_batches(lengths, options, 7, 4)) companies.insert(batch.examples);
@@ -161,7 +160,7 @@ BOOST_AUTO_TEST_CASE(batches_give_every_pair_once_and_continue_from_any_place) {
     BOOST_TEST(whole.epoch() == i / per_epoch);
     BOOST_TEST(whole.position() == i % per_epoch);
     expected.push_back(whole.next());
-    for (std::int64_t k : expected.back().indices) ++seen[static_cast<std::size_t>(k)];
+    for (std::int64_t k : expected.back().indices) ++seen[std::size_t(k)];
   }
   BOOST_TEST(seen == std::vector<int>(200, 2));
   for (const std::int64_t start : {std::int64_t{2}, per_epoch - 1, per_epoch + 3}) {
@@ -171,8 +170,8 @@ BOOST_AUTO_TEST_CASE(batches_give_every_pair_once_and_continue_from_any_place) {
     for (std::int64_t i = start; i < 2 * per_epoch; ++i) {
       BOOST_TEST(batches.position() == i % per_epoch);
       const PairBatch batch = batches.next();
-      BOOST_TEST(batch.source == expected[static_cast<std::size_t>(i)].source);
-      BOOST_TEST(batch.target_out == expected[static_cast<std::size_t>(i)].target_out);
+      BOOST_TEST(batch.source == expected[std::size_t(i)].source);
+      BOOST_TEST(batch.target_out == expected[std::size_t(i)].target_out);
     }
   }
   BOOST_TEST(contains(message_of([&] { whole.seek(0, per_epoch); }), "position"));

@@ -141,7 +141,7 @@ BOOST_AUTO_TEST_CASE(the_texts_of_a_file_are_labelled_one_by_one) {
     const std::string file = folder.write(one.name, one.text).string();
     const Ended done = agreement({"--model", out + "/gaussian-seed-1", "--label", file});
     BOOST_TEST(done.status == one.status, done.err);
-    BOOST_TEST(std::count(done.out.begin(), done.out.end(), '\n') == one.labels, one.text);
+    BOOST_TEST(std::ranges::count(done.out, '\n') == one.labels, one.text);
     BOOST_TEST((one.err.empty() ? done.err.empty() : contains(done.err, one.err)), done.err);
   }
   // options of earlier versions are no obstacle where they changed nothing

@@ -27,7 +27,7 @@ std::uint64_t digest(const PairSource& source) {
     for (const TextPair& pair : pairs_of(source, part))
       hash = mix_bits(hash + (source.classes().empty()
                                   ? stable_hash(pair.source + "|" + pair.target + "|" + pair.alignment)
-                                  : stable_hash(pair.source) + static_cast<std::uint64_t>(label_of(pair))));
+                                  : stable_hash(pair.source) + std::uint64_t(label_of(pair))));
   return hash;
 }
 

@@ -331,7 +331,7 @@ BOOST_AUTO_TEST_CASE(linzens_file_is_shared_out_by_seed) {
     for (const TextPair& pair : data[part]) {
       const int i = number_of(pair);
       texts.insert(pair.source);
-      BOOST_TEST(pair.target == data.labels[static_cast<std::size_t>(i % 2)]);
+      BOOST_TEST(pair.target == data.labels[std::size_t(i % 2)]);
       BOOST_TEST(pair.group == i % 3);
       hard += part == Part::test && i % 4 == i % 3;
     }
@@ -391,7 +391,7 @@ BOOST_AUTO_TEST_CASE(missing_parts_are_split_off_by_hash) {
   LabelledTexts data = load(sentiment(all));
   std::set<std::string> texts[3];
   for (const Part part : all_parts)
-    for (const TextPair& pair : data[part]) texts[static_cast<std::size_t>(part)].insert(pair.source);
+    for (const TextPair& pair : data[part]) texts[std::size_t(part)].insert(pair.source);
   BOOST_TEST(size(data) == 4000u);
   BOOST_TEST(texts[0].size() + texts[1].size() + texts[2].size() == 2000u);  // no text is in two parts
   BOOST_TEST(contains(data.source, "(10 % dev and 10 % test split off by hash)"));
@@ -406,7 +406,7 @@ BOOST_AUTO_TEST_CASE(missing_parts_are_split_off_by_hash) {
   AgreementOptions options = agreement(folder.write("some.tsv", sentences));
   data = load(options);
   BOOST_TEST(size(data) == 2000u);
-  for (const Part part : {Part::dev, Part::test}) BOOST_TEST(std::abs(static_cast<int>(data[part].size()) - 200) < 60);
+  for (const Part part : {Part::dev, Part::test}) BOOST_TEST(std::abs(int(data[part].size()) - 200) < 60);
   options.hard_subset = true;
   const LabelledTexts hard = load(options);
   BOOST_TEST(shown(hard[Part::train]) == shown(data[Part::train]));
@@ -419,7 +419,7 @@ BOOST_AUTO_TEST_CASE(fewer_examples_are_part_of_more) {
   for (const int limit : {10, 100, 250}) {
     options.train_examples = limit;
     const LabelledTexts data = load(options);
-    BOOST_TEST(data[Part::train].size() == static_cast<std::size_t>(limit));
+    BOOST_TEST(data[Part::train].size() == std::size_t(limit));
     BOOST_TEST(data[Part::test].size() == 50u);
     std::set<std::string> texts;
     for (const TextPair& pair : data[Part::train]) texts.insert(pair.source);

@@ -65,7 +65,7 @@ BOOST_AUTO_TEST_CASE(gzip_reads_as_what_was_compressed) {
   Lines expected;
   std::string text;
   for (int i = 0; i < 40'000; ++i) {  // several chunks of input and of output
-    expected.push_back(std::to_string(i * 7919 % 10'007) + std::string(static_cast<std::size_t>(i % 13), 'x'));
+    expected.push_back(std::to_string(i * 7919 % 10'007) + std::string(std::size_t(i % 13), 'x'));
     text += expected.back() + "\n";
   }
   BOOST_TEST(lines_of(folder.write("a.gz", compressed(text))) == expected);
@@ -85,11 +85,11 @@ BOOST_AUTO_TEST_CASE(damaged_gzip_is_refused) {
     BOOST_TEST(contains(message, "short.gz:"), message);
   }
   std::string flipped = good;
-  flipped[good.size() - 6] = static_cast<char>(flipped[good.size() - 6] ^ 1);  // in the checksum
+  flipped[good.size() - 6] = char(flipped[good.size() - 6] ^ 1);  // in the checksum
   BOOST_TEST(contains(refusal(folder.write("sum.gz", flipped)), "damaged: incorrect data check"));
   BOOST_TEST(contains(refusal(folder.write("plain.gz", "text\n")), "plain.gz: not a gzip file"));
   std::string second = good;
-  second[good.size() / 2] = static_cast<char>(second[good.size() / 2] ^ 0x55);
+  second[good.size() / 2] = char(second[good.size() / 2] ^ 0x55);
   const std::string later = refusal(folder.write("second.gz", good + second));
   BOOST_TEST(contains(later, "second.gz:"), later);
   for (const std::string& behind : {std::string("text"), "\x1e" + good.substr(1), std::string(3, '\0') + "text",

@@ -9,7 +9,6 @@
 #include "experiments/support/metrics/chrf.h"
 #include "experiments/support/metrics/lead.h"
 #include "experiments/support/metrics/perplexity.h"
-#include "experiments/support/metrics/porter_stemmer.h"
 #include "experiments/support/metrics/ribes.h"
 #include "experiments/support/metrics/rouge.h"
 #include "experiments/support/metrics/text_metrics.h"

@@ -173,7 +173,7 @@ BOOST_AUTO_TEST_CASE(missing_parts_are_split_off_by_hash) {
               test = visited(corpus, Part::test);
   BOOST_TEST(train.size() + dev.size() + test.size() == 1000u);
   for (const Pairs& part : {dev, test}) BOOST_TEST((part.size() > 70 && part.size() < 130));
-  for (const auto& pair : dev) BOOST_TEST(std::count(train.begin(), train.end(), pair) == 0);
+  for (const auto& pair : dev) BOOST_TEST(std::ranges::count(train, pair) == 0);
   BOOST_TEST(contains(corpus.description(), "dev 10 % of train by hash"));
   BOOST_TEST(visited(ParallelCorpus(options_of(folder.path, "")), Part::train).at(0).first == "");
 }
@@ -201,7 +201,7 @@ BOOST_AUTO_TEST_CASE(texts_alone_need_no_target) {
     for (const auto& data : {folder.path, folder / names[0]}) {  // a training file brings the others along
       const ParallelCorpus corpus(options_of(data, "", ""));
       for (const Part part : all_parts)
-        BOOST_TEST((visited(corpus, part) == Pairs{{"", "text " + std::to_string(static_cast<int>(part))}}));
+        BOOST_TEST((visited(corpus, part) == Pairs{{"", "text " + std::to_string(int(part))}}));
       BOOST_TEST(corpus.description() ==
                  fmt::format("{}: train {}; dev {}; test {}", data.string(), names[0], names[1], names[2]));
     }

@@ -71,7 +71,7 @@ std::vector<pid_t> processes_with(const Texts& texts) {
   for (const auto& entry : fs::directory_iterator("/proc")) {
     const auto process = number<pid_t>(entry.path().filename().string());
     const std::string command = process ? contents(entry.path() / "cmdline") : "";
-    if (process && std::all_of(texts.begin(), texts.end(), [&](const auto& text) { return contains(command, text); }))
+    if (process && std::ranges::all_of(texts, [&](const auto& text) { return contains(command, text); }))
       found.push_back(*process);
   }
   return found;

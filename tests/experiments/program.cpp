@@ -381,7 +381,7 @@ BOOST_AUTO_TEST_CASE(a_row_overrides_what_the_command_line_says_where_rows_may_d
   };
   const char* arguments[] = {"test", "--layers", "3", "--data", "x", "--metrics", "ribes", "--metrics", "rouge"};
   Row of_line;
-  Cli line("test", static_cast<int>(std::size(arguments)), arguments);
+  Cli line("test", int(std::size(arguments)), arguments);
   line.add(of_line);
   line.parse();
   Json configuration;
@@ -412,7 +412,7 @@ BOOST_AUTO_TEST_CASE(a_row_overrides_what_the_command_line_says_where_rows_may_d
 
 BOOST_AUTO_TEST_CASE(the_command_can_be_pasted_into_a_shell) {
   const char* arguments[] = {"/some/where/test", "--data", "a b", "--out=it's", "--empty", "", "$HOME", "plain-1.5,x"};
-  const std::string command = Cli("test", static_cast<int>(std::size(arguments)), arguments).command();
+  const std::string command = Cli("test", int(std::size(arguments)), arguments).command();
   BOOST_TEST(command == R"(test --data 'a b' '--out=it'\''s' --empty '' '$HOME' plain-1.5,x)");
   Folder folder;
   std::ofstream(folder / "test") << "for one in \"$@\"; do printf '%s\\n' \"$one\"; done\n";

@@ -136,7 +136,7 @@ BOOST_AUTO_TEST_CASE(redrawing_is_rare) {
     progress.advance();
   }
   auto text = terminal.received();
-  BOOST_TEST(std::count(text.begin(), text.end(), '\r') <= 11);
+  BOOST_TEST(std::ranges::count(text, '\r') <= 11);
 }
 
 BOOST_AUTO_TEST_CASE(a_log_gets_plain_lines_at_growing_intervals) {
@@ -169,7 +169,7 @@ BOOST_AUTO_TEST_CASE(long_logs_still_say_something_every_ten_minutes) {
       progress.advance();
     }
   });
-  auto lines = std::count(log.begin(), log.end(), '\n');
+  auto lines = std::ranges::count(log, '\n');
   BOOST_TEST(lines >= 60);  // ten hours
   BOOST_TEST(lines <= 70);
 }

@@ -227,7 +227,7 @@ BOOST_AUTO_TEST_CASE(a_flipped_byte_is_noticed_and_its_file_named) {
     const std::string path = (folder / name).string(), text = contents(path);
     for (std::size_t at = 0; at < text.size(); at += 7) {
       std::string flipped = text;
-      flipped[at] = static_cast<char>(flipped[at] ^ 1);
+      flipped[at] = char(flipped[at] ^ 1);
       std::ofstream(path) << flipped;
       BOOST_TEST(message().starts_with(path + ": damaged: its checksum is "), message());
     }

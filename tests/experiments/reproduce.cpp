@@ -34,7 +34,7 @@ Texts commands_of(const NeededRuns& needed, const std::string& item) {
   return lines;
 }
 
-bool has(const Texts& texts, const std::string& one) { return std::count(texts.begin(), texts.end(), one) > 0; }
+bool has(const Texts& texts, const std::string& one) { return std::ranges::count(texts, one) > 0; }
 
 /// Writes a run that seems to be finished, as far as `reproduce` looks.
 void finish(const NeededRuns& needed, const std::string& name, RunResult run = {}) {
@@ -83,8 +83,7 @@ BOOST_AUTO_TEST_CASE(every_table_and_figure_has_an_item_that_runs_something_at_e
       for (const Step& step : item.steps) BOOST_TEST(!contains(step.words.back(), "{"), step.command.text);
       for (const std::string& run : item.runs) {  // stands behind the run that it needs
         const std::string& needs = needed.jobs().at(run).needs;
-        BOOST_TEST(
-            (needs.empty() || has({item.runs.begin(), std::find(item.runs.begin(), item.runs.end(), run)}, needs)));
+        BOOST_TEST((needs.empty() || has({item.runs.begin(), std::ranges::find(item.runs, run)}, needs)));
         runs.insert(run);
       }
     }
@@ -131,10 +130,10 @@ BOOST_AUTO_TEST_CASE(what_tests_or_continues_a_model_names_its_run) {
     BOOST_TEST(has(arguments, (is_test ? "--model=out/runs/" : "--init=out/runs/") + job.needs) == !is_training);
     BOOST_TEST(has(arguments, "--only=1/1") == !is_test);  // begins the run, or continues it
     for (const std::string& row : job.made_for)
-      BOOST_TEST(
-          contains(flags_text({{"", *std::find_if(arguments.begin(), arguments.end(),
-                                                  [](const auto& one) { return one.starts_with("--made-for="); })}}),
-                   row));
+      BOOST_TEST(contains(
+          flags_text(
+              {{"", *std::ranges::find_if(arguments, [](const auto& one) { return one.starts_with("--made-for="); })}}),
+          row));
   }
   BOOST_TEST(kinds[RunJob::Kind::test] == 2);
   BOOST_TEST(kinds[RunJob::Kind::continuation] == 1);
@@ -175,7 +174,7 @@ BOOST_AUTO_TEST_CASE(mistakes_are_refused_in_one_line) {
     const Ended refused = ended("reproduce", flags);
     BOOST_TEST(refused.status == 2, message);
     BOOST_TEST(contains(refused.err, message), refused.err);
-    BOOST_TEST(std::count(refused.err.begin(), refused.err.end(), '\n') == 1, refused.err);
+    BOOST_TEST(std::ranges::count(refused.err, '\n') == 1, refused.err);
   }
   BOOST_TEST(contents(folder / "own.md") == "# Results\n");
   const RunDirectory lock = RunDirectory::resume(folder.path);
@@ -398,9 +397,8 @@ BOOST_AUTO_TEST_CASE(every_kept_run_belongs_to_a_row_and_a_sheet_shows_the_same_
     BOOST_TEST(!run.made_for.empty(), run.name);
     for (const std::string& row : run.made_for)
       BOOST_TEST(rows.contains(row.substr(0, row.find(" (trial: "))), run.name + ": there is no row " + row);
-    const bool is_given = std::none_of(run.made_for.begin(), run.made_for.end(), [](const std::string& row) {
-      return row.ends_with(" rate)") || contains(row, " (trial: ");
-    });
+    const bool is_given = std::ranges::none_of(
+        run.made_for, [](const std::string& row) { return row.ends_with(" rate)") || contains(row, " (trial: "); });
     if (is_given) BOOST_TEST(needed.jobs().contains(run.name), run.name + " is not what its rows train today");
   }
   for (const auto& [name, sheet] : needed.sheets())

@@ -249,7 +249,7 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_labelled_is_said_with_its_line_behind_the_la
     write(texts, lines + line + "\nword2\n");
     const Ended ended = sentiment({"--model", run, "--label", texts, "--batch-tokens", "16"});
     BOOST_TEST(ended.status == 2);
-    BOOST_TEST(std::count(ended.out.begin(), ended.out.end(), '\n') == 1499);
+    BOOST_TEST(std::ranges::count(ended.out, '\n') == 1499);
     BOOST_TEST(ended.err == fmt::format("sentiment: {}:1500: {}\n", texts, error));
   };
   std::string many;

@@ -62,7 +62,7 @@ BOOST_AUTO_TEST_CASE(a_continued_log_equals_an_uninterrupted_one) {
   std::mt19937 random(11);
   for (int round = 0; round < 60; ++round) {
     // killed anywhere after the checkpoint's line was written, even in the middle of a line
-    const int checkpoint = static_cast<int>(random() % 40);
+    const int checkpoint = int(random() % 40);
     std::filesystem::remove(folder / "head");
     const std::size_t kept = whole_log(folder / "head", checkpoint).size();
     const std::size_t cut = kept + random() % (expected.size() - kept + 1);

@@ -12,7 +12,7 @@ using namespace fovea;
 namespace {
 
 Ended translate(std::vector<std::string> flags) {
-  if (std::find(flags.begin(), flags.end(), "--model") == flags.end())
+  if (std::ranges::find(flags, "--model") == flags.end())
     flags.insert(flags.begin(), {"--data", few_sentences, "--longest", "12"});
   return ended("translate", flags);
 }
@@ -21,7 +21,7 @@ Ended translate(std::vector<std::string> flags) {
 std::vector<std::int32_t> all_tokens(const EncodedPairs& pairs) {
   std::vector<std::int32_t> all;
   for (std::size_t k = 0; k < pairs.size(); ++k) {
-    std::vector<std::int32_t> tokens(static_cast<std::size_t>(pairs.target.lengths()[k]));
+    std::vector<std::int32_t> tokens(std::size_t(pairs.target.lengths()[k]));
     pairs.target.read(k, tokens);
     all.insert(all.end(), tokens.begin(), tokens.end());
     all.push_back(end_id);
@@ -126,7 +126,7 @@ BOOST_AUTO_TEST_CASE(a_comparison_trains_tests_and_leaves_runs_that_decode) {
   std::ofstream(folder / "text") << "loru tira\nfafi\n";
   Ended decoded = translate({"--model", out + "/far-seed-1", "--decode", (folder / "text").string(), "--n-best", "2"});
   BOOST_TEST(decoded.status == 0, decoded.err);
-  BOOST_TEST(std::count(decoded.out.begin(), decoded.out.end(), '\t') == 4, decoded.out);
+  BOOST_TEST(std::ranges::count(decoded.out, '\t') == 4, decoded.out);
   BOOST_TEST(translate({"--model", out + "/far-seed-1"}).status == 2);  // and no training of its own
 }
 

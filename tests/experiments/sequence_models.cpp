@@ -17,7 +17,7 @@ SequenceModelOptions parsed(std::vector<std::string> flags) {
   std::vector<const char*> arguments{"test"};
   for (const std::string& flag : flags) arguments.push_back(flag.c_str());
   SequenceModelOptions options;
-  Cli cli("test", static_cast<int>(arguments.size()), arguments.data());
+  Cli cli("test", int(arguments.size()), arguments.data());
   cli.add(options);
   cli.parse();
   return options;

@@ -257,8 +257,7 @@ BOOST_AUTO_TEST_CASE(verdicts_follow_the_intervals_of_the_differences) {
   for (int seed : {1, 2}) {
     for (const auto& [row, answers] :
          {std::pair("Vaswani", right(seed, 5, 0)), {"Shaw", right(seed, 9, 0)}, {"Yang", right(seed, 5, 4)}})
-      all.push_back(
-          with(run_for(std::string("nguyen-table-1, En-De: ") + row, answers), {}, static_cast<std::uint64_t>(seed)));
+      all.push_back(with(run_for(std::string("nguyen-table-1, En-De: ") + row, answers), {}, std::uint64_t(seed)));
   }
   const std::vector<CheckedClaim> checked = check_claims(sheet, found(sheet, all));
   const Verdict expected[] = {Verdict::holds, Verdict::open,         Verdict::holds,

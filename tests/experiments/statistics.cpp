@@ -145,7 +145,7 @@ BOOST_AUTO_TEST_CASE(the_part_of_the_examples_is_taken_from_the_seeds_only_where
       for (int i = 0; i < 400; ++i) scores.push_back(noise(random));
       score.metrics.push_back(mean_metric(std::move(scores)));
       score.values.push_back(score.metrics.back().value());
-      score.seeds.push_back(static_cast<std::uint64_t>(seed));
+      score.seeds.push_back(std::uint64_t(seed));
     }
     rows.push_back(std::move(score));
   }

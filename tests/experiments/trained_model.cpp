@@ -135,7 +135,7 @@ BOOST_AUTO_TEST_CASE(blank_lines_stay_blank) {
   for (std::string line; std::getline(lines, line);) blank += line.empty() ? 'b' : 't';
   BOOST_TEST(blank == "btbbtb");
   const std::string written = contents(links);
-  BOOST_TEST(std::count(written.begin(), written.end(), '\n') == 6);
+  BOOST_TEST(std::ranges::count(written, '\n') == 6);
   BOOST_TEST(written.starts_with("\n0-"), written);
   std::ofstream(texts) << "\n\n";
   BOOST_TEST(run.use({"--decode", texts}).out == "\n\n");
@@ -175,7 +175,7 @@ BOOST_AUTO_TEST_CASE(a_text_without_positions_is_named_behind_those_before_it) {
   std::ofstream(few) << "a\nb\nc\n";
   Ended decoded = run.use({"--decode", texts});
   BOOST_TEST(decoded.status == 2);
-  BOOST_TEST(std::count(decoded.out.begin(), decoded.out.end(), '\n') == 2);
+  BOOST_TEST(std::ranges::count(decoded.out, '\n') == 2);
   BOOST_TEST(decoded.err == "translate: " + texts +
                                 ":3: 22 tokens with </s> and padding, --max-positions is 16; set "
                                 "--max-length to cut longer texts\n");
@@ -300,10 +300,10 @@ BOOST_AUTO_TEST_CASE(windows_are_what_was_scored) {
     double sum = 0;  // one position to each side of the step's own, or of the last
     for (std::int64_t t = 0; t < steps; ++t) {
       const std::int64_t p = std::min(t, length - 1);
-      sum += static_cast<double>(std::min(p + 1, length - 1) - std::max<std::int64_t>(p - 1, 0) + 1);
+      sum += double(std::min(p + 1, length - 1) - std::max<std::int64_t>(p - 1, 0) + 1);
     }
-    whole += static_cast<double>(length) / static_cast<double>(pairs.size());
-    near += sum / static_cast<double>(steps * static_cast<std::int64_t>(pairs.size()));
+    whole += double(length) / double(pairs.size());
+    near += sum / double(steps * std::int64_t(pairs.size()));
   }
   auto model_of = [&](const char* attention) { return small_model(small_options(attention), data.tokenizers); };
   auto global = model_of("classic(additive)"), flexible = model_of("classic(additive + flexible)"),
@@ -382,9 +382,8 @@ BOOST_AUTO_TEST_CASE(a_language_model_is_tested_by_words_and_characters_and_make
   BOOST_TEST(test.characters == characters);
   const double nats = test.negative_log;
   const Json& scores = run.test().at("scores");
-  BOOST_TEST(scores.at("per word").get<double>() == std::exp(nats / static_cast<double>(words)),
-             boost::test_tools::tolerance(1e-9));
-  BOOST_TEST(scores.at("bits/char").get<double>() == nats / static_cast<double>(characters) / std::log(2.0),
+  BOOST_TEST(scores.at("per word").get<double>() == std::exp(nats / double(words)), boost::test_tools::tolerance(1e-9));
+  BOOST_TEST(scores.at("bits/char").get<double>() == nats / double(characters) / std::log(2.0),
              boost::test_tools::tolerance(1e-9));
   // Texts that are cut have no words and characters that their tokens would be all of; blocks are the same texts.
   auto tested = [&](const std::vector<std::string>& flags) {
@@ -409,7 +408,7 @@ BOOST_AUTO_TEST_CASE(a_language_model_is_tested_by_words_and_characters_and_make
   std::string prompt;
   generate_lines(data[1])->visit(Part::train, [&](const TextPair& pair) { prompt = pair.target.substr(0, 4); });
   const std::string three = sampled({"--sample", "3", "--prompt", prompt});
-  BOOST_TEST(std::count(three.begin(), three.end(), '\n') == 3);
+  BOOST_TEST(std::ranges::count(three, '\n') == 3);
   std::istringstream lines(three);
   for (std::string line; std::getline(lines, line);) {
     BOOST_TEST(line.starts_with(prompt), line);

@@ -102,12 +102,12 @@ Trained trained(const std::filesystem::path& out, const Task& task, Point& point
     for (std::int64_t k = 0; k < task.accumulate; ++k) {
       RandomScope random = training.random(k);
       const Variable kept = task.dropout > 0 ? dropout(point.place, task.dropout) : point.place;
-      const Variable distance = kept - static_cast<double>(1 + batches.next() % 2);
+      const Variable distance = kept - double(1 + batches.next() % 2);
       const Variable loss = sum(distance * distance) * task.factor(update / task.accumulate);
       if (!task.adds_once) training.backward(loss, 1);
       all = all.defined() ? all + loss : loss;
     }
-    if (task.adds_once) training.backward(all, static_cast<double>(task.accumulate));
+    if (task.adds_once) training.backward(all, double(task.accumulate));
     end_update(training, optimizer, schedule, task.options, dev_scores);
   }
   trained.result = training.finish(dev_scores);
@@ -331,7 +331,7 @@ BOOST_AUTO_TEST_CASE(a_changed_log_is_noticed_when_a_run_continues) {
   const std::filesystem::path log = folder / "run" / "log.jsonl";
   std::string text = contents(log);
   const std::size_t digit = text.find_first_of("123456789", text.find("\"loss\":") + 7);
-  text[digit] = text[digit] == '9' ? '8' : static_cast<char>(text[digit] + 1);
+  text[digit] = text[digit] == '9' ? '8' : char(text[digit] + 1);
   std::ofstream(log) << text;
   const std::string message = message_of([&] { trained(folder / "run", task); });
   BOOST_TEST(contains(message, "log.jsonl: damaged: up to update "), message);

@@ -77,7 +77,7 @@ BOOST_AUTO_TEST_CASE(words_are_ordered_by_count_and_cut_off) {
 BOOST_AUTO_TEST_CASE(training_is_silent_and_what_is_saved_loads_exactly) {
   const Corpus corpus;
   std::string shouted(corpus.texts[0]);
-  for (char& c : shouted) c = static_cast<char>(std::toupper(c));
+  for (char& c : shouted) c = char(std::toupper(c));
   for (const Units units : {Units::words, Units::unigram, Units::bpe})
     for (const bool lower_case : {false, true}) {
       const Folder one, two, output;

@@ -24,7 +24,7 @@ Finding model_description(Cli& cli) {
       const std::vector<MethodText> sum =
           layer.specification.empty() ? std::vector<MethodText>() : parse_specification(layer.specification);
       for (const MethodText* method : all_methods(sum))
-        if (std::find(methods.begin(), methods.end(), method->name) == methods.end()) methods.push_back(method->name);
+        if (std::ranges::find(methods, method->name) == methods.end()) methods.push_back(method->name);
     }
     if (!order.empty()) finding.notes.push_back(fmt::format("A layer of the {}: {}", name_of(stack), order));
   }
@@ -35,13 +35,12 @@ Finding model_description(Cli& cli) {
     if (!entry && !combination) continue;
     const MethodCard& card = entry ? entry->card : combination->card;
     std::string formula = card.formula;
-    std::replace(formula.begin(), formula.end(), '\n', ';');
+    std::ranges::replace(formula, '\n', ';');
     equations.row({name, card.summary, formula, card.reference});
   }
   Table parameters({"part", "parameters"});
   for (const ModuleCount& part : run->model().module_counts())
-    if (!part.name.empty() && std::count(part.name.begin(), part.name.end(), '.') <= 2)
-      parameters.row({part.name, part.parameters});
+    if (!part.name.empty() && std::ranges::count(part.name, '.') <= 2) parameters.row({part.name, part.parameters});
   parameters.rule().row({"total", run->model().parameter_count()});
   finding.tables = {{"attentions", equations}, {"parameters", parameters}};
   return finding;

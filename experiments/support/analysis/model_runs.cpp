@@ -34,7 +34,7 @@ class EncoderRun : public AnalyzedRun {
 
   SentenceView view(const EncodedPairs& pairs, std::size_t k, const TextPair& pair) override {
     const std::vector<int> tokens = tokens_at(pairs.source, k);
-    const auto length = static_cast<std::int32_t>(tokens.size());
+    const auto length = std::int32_t(tokens.size());
     NoGrad off;
     TracedEquationScope parts;
     std::vector<AttentionTrace> traces;

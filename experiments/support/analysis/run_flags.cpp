@@ -53,7 +53,7 @@ std::vector<std::string> RunFlags::names() const {
     for (const std::filesystem::path& each : all) names.push_back(title_of_run(each));
     const std::vector<std::string> titles = names;
     for (std::size_t r = 0; r < all.size(); ++r)
-      if (std::count(titles.begin(), titles.end(), titles[r]) > 1)
+      if (std::ranges::count(titles, titles[r]) > 1)
         names[r] += fmt::format(" ({})", all[r].lexically_normal().string());
     return names;
   }
@@ -113,8 +113,6 @@ Table table_of_tokens(const char* what, const std::vector<std::string>& tokens, 
   return table;
 }
 
-std::string spaced(std::string name) { return std::replace(name.begin(), name.end(), '_', ' '), name; }
-
 std::vector<HeadSample> samples_of(AnalyzedRun& run, const std::string& name, std::size_t sentences,
                                    std::int64_t first_head, std::int64_t last_head, const HeadQuantities& quantities) {
   std::map<std::tuple<Place, int, int, std::int64_t>, HeadSample> found;
@@ -157,7 +155,7 @@ Table table_of(const Samples& samples, int decimals) {
   std::vector<std::string> names;
   for (const HeadSample& sample : samples.heads)
     for (const auto& [name, values] : sample.values)
-      if (std::count(names.begin(), names.end(), name) == 0) names.push_back(name);
+      if (std::ranges::count(names, name) == 0) names.push_back(name);
   std::vector<Column<HeadSample>> columns{
       {"run", [](auto& sample) { return sample.run; }},
       {"place", [](auto& sample) { return name_of(sample.attention.place); }},

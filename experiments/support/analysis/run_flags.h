@@ -74,9 +74,6 @@ using Columns = std::vector<std::pair<std::string, std::vector<double>>>;
 Table table_of_tokens(const char* what, const std::vector<std::string>& tokens, const Columns& columns,
                       int decimals = 3);
 
-/// The name with spaces for underscores.
-std::string spaced(std::string name);
-
 /// Values of one head of an attention over all chosen sentences.
 struct HeadSample {
   std::string run;

@@ -57,7 +57,7 @@ Finding scores_by_length(Cli& cli) {
       .at_least(1);
   cli.parse();
   const Runs runs = flags.runs();
-  require(std::is_sorted(ends.begin(), ends.end()), "--buckets: the lengths must grow");
+  require(std::ranges::is_sorted(ends), "--buckets: the lengths must grow");
   const std::vector<RunResult> results = runs_of_one_task(runs);
   const std::vector<std::string> titles = flags.names();
   Table table({"run", "words", "examples", "score", "value"});
@@ -69,7 +69,7 @@ Finding scores_by_length(Cli& cli) {
     for (const TestedExample& example : test.examples) {
       const std::size_t words = split_words(example.input.empty() ? example.reference : example.input).size();
       longest = std::max(longest, words);
-      const auto end = std::find_if(ends.begin(), ends.end(), [&](int e) { return words <= std::size_t(e); });
+      const auto end = std::ranges::find_if(ends, [&](int e) { return words <= std::size_t(e); });
       buckets[std::size_t(end - ends.begin())].push_back(example);
     }
     Series series{.name = titles[r]};
@@ -149,17 +149,17 @@ std::string with_option(const std::string& specification, const std::string& nam
   const std::vector<MethodText> sum = parse_specification(specification);
   for (const MethodText* method : all_methods(sum)) {
     if (!find_method(method->name)) continue;
-    const auto own = std::find_if(method->options.begin(), method->options.end(), is_named);
+    const auto own = std::ranges::find_if(method->options, is_named);
     const std::size_t end = method->column - 1 + method->name.size();
     const std::vector<OptionDescription> known = options_of(*method);
     if (own != method->options.end())
       edits.push_back({own->value_column - 1, own->value.size(), value});
-    else if (std::any_of(known.begin(), known.end(), is_named) && method->options.empty())
+    else if (std::ranges::any_of(known, is_named) && method->options.empty())
       edits.push_back({end, 0, "(" + set + ")"});
-    else if (std::any_of(known.begin(), known.end(), is_named))
+    else if (std::ranges::any_of(known, is_named))
       edits.push_back({specification.find('(', end) + 1, 0, set + ", "});
   }
-  std::sort(edits.begin(), edits.end(), [](const Edit& a, const Edit& b) { return a.at > b.at; });
+  std::ranges::sort(edits, [](const Edit& a, const Edit& b) { return a.at > b.at; });
   std::string text = edits.empty() ? "" : specification;
   for (const Edit& edit : edits) text.replace(edit.at, edit.erased, edit.text);
   return text;
@@ -187,7 +187,7 @@ std::vector<std::string> flags_of(const SequenceModelOptions& model, const std::
   }
   if (!flags.empty()) return flags;
   const std::vector<std::string> names(known.begin(), known.end());
-  require(std::count(of_search.begin(), of_search.end(), name) > 0,
+  require(std::ranges::count(of_search, name) > 0,
           "--vary: '{}' cannot vary; expected an option of the model's attention methods or of beam search: {}{}", name,
           listed(names, ", "), did_you_mean(name, names));
   return {"--" + name, value};

@@ -34,14 +34,14 @@ std::vector<const ViewedQuantity*> quantities_of(const AttentionView& view, cons
   for (const std::vector<std::string>& names : choices) {
     std::vector<const ViewedQuantity*> found;
     for (const std::string& name : names) found.push_back(view.find(name));
-    if (std::count(found.begin(), found.end(), nullptr) == 0) return found;
+    if (std::ranges::count(found, nullptr) == 0) return found;
   }
   return {&view.at(choices.front().front())};
 }
 
 std::vector<std::int64_t> heads_of(const ViewedQuantity& quantity, std::optional<std::int64_t> head) {
   if (head) return {*head};
-  std::vector<std::int64_t> all(static_cast<std::size_t>(quantity.heads));
+  std::vector<std::int64_t> all(std::size_t(quantity.heads));
   std::iota(all.begin(), all.end(), 1);
   return all;
 }
@@ -167,8 +167,8 @@ Finding row_of_attention(Cli& cli) {
   require(query >= 0 && query < std::int64_t(I), "--query {}: the sentence has {} queries, counted from 0", query, I);
   const auto row = [&](const char* name, std::int64_t h) {
     const std::vector<double> all = view.head(view.at(name), h);
-    const auto begin = all.begin() + query * static_cast<std::ptrdiff_t>(J);
-    return std::vector<double>(begin, begin + static_cast<std::ptrdiff_t>(J));
+    const auto begin = all.begin() + query * std::ptrdiff_t(J);
+    return std::vector<double>(begin, begin + std::ptrdiff_t(J));
   };
   const std::vector<double> scores = row("scores", head), bias = row("bias", head), weights = row("weights", head);
   // The weights of several heads are averaged, and so are their softmaxes: that of mean scores would be another thing.

@@ -47,7 +47,7 @@ Options options_of_run(const std::filesystem::path& run, const std::vector<std::
   const std::string program = program_of(run), directory = run.string();
   std::vector<const char*> line{program.c_str(), "--config", directory.c_str(), "--device", "cpu"};
   for (const std::string& flag : flags) line.push_back(flag.c_str());
-  Cli cli(program, static_cast<int>(line.size()), line.data());
+  Cli cli(program, int(line.size()), line.data());
   Options options;
   ExperimentFlags others;
   options.add_to(cli);

@@ -27,8 +27,8 @@ Table summary(const CaseTensors& tensors) {
     }
     double smallest = values[0], largest = values[0], sum = 0;
     for (double value : values) smallest = std::min(smallest, value), largest = std::max(largest, value), sum += value;
-    table.row({name, tensor.describe(), Cell::number(smallest, 4),
-               Cell::number(sum / static_cast<double>(values.size()), 4), Cell::number(largest, 4)});
+    table.row({name, tensor.describe(), Cell::number(smallest, 4), Cell::number(sum / double(values.size()), 4),
+               Cell::number(largest, 4)});
   }
   return table;
 }

@@ -77,7 +77,7 @@ class Computation {
     if (options_.weights) tensors.emplace_back("weights", trace.weights.value());
     for (const auto& [name, value] : trace.quantities) {
       const auto is_taken = [&](const std::string& one) {
-        return std::any_of(tensors.begin(), tensors.end(), [&](const auto& other) { return other.first == one; });
+        return std::ranges::any_of(tensors, [&](const auto& other) { return other.first == one; });
       };
       std::string free = name;
       for (int use = 2; is_taken(free); ++use) free = fmt::format("{}_{}", name, use);
@@ -92,7 +92,7 @@ class Computation {
   }
 
  private:
-  bool is_known(const std::string& name) const { return std::count(known_.begin(), known_.end(), name) > 0; }
+  bool is_known(const std::string& name) const { return std::ranges::count(known_, name) > 0; }
 
   [[noreturn]] void refuse(const std::string& name, const std::string& expected) const {
     fail("{}: '{}' is {}; expected {}", file_.source, name, file_.at(name), expected);
@@ -128,7 +128,7 @@ class Computation {
   /// Query, key and value, given or random. Without a key this is self-attention.
   void read_states() {
     const std::vector<int>& shape = options_.shape;
-    require(shape.size() == 4 && std::all_of(shape.begin(), shape.end(), [](int size) { return size > 0; }),
+    require(shape.size() == 4 && std::ranges::all_of(shape, [](int size) { return size > 0; }),
             "--shape: expected four sizes B,m,n,d, each at least 1");
     const auto states = [&](const std::string& name) {
       const Tensor x = given(name);
@@ -200,9 +200,9 @@ class Computation {
   /// random. Results of an earlier run are accepted, because the file may be one that attend wrote.
   void refuse_unknown(const CaseTensors& results) const {
     for (const auto& [name, tensor] : file_.tensors) {
-      const bool is_result = name == "weights" || name.starts_with("grad.") ||
-                             std::any_of(results.begin(), results.end(),
-                                         [&, &wanted = name](const auto& one) { return one.first == wanted; });
+      const bool is_result =
+          name == "weights" || name.starts_with("grad.") ||
+          std::ranges::any_of(results, [&, &wanted = name](const auto& one) { return one.first == wanted; });
       require(is_known(name) || is_result, "{}: {} has no input or parameter '{}'{}; it has {}", file_.source,
               options_.method, name, did_you_mean(name, known_), listed(known_, ", "));
     }

@@ -30,7 +30,7 @@ AttentionTrial tried(const std::string& method, const AttentionShape& shape, Pla
   const NoWarnings quiet;
   const int keys = place == Place::cross ? trial_keys : trial_queries;
   AttentionCase options{.method = method, .heads = shape.heads, .place = place, .engine = engine, .weights = true};
-  options.shape = {trial_sentences, trial_queries, keys, static_cast<int>(shape.model_dim)};
+  options.shape = {trial_sentences, trial_queries, keys, int(shape.model_dim)};
   Safetensors given;
   for (const ReadInput& input : inputs_of(method))
     if (input.name == "mask") given.tensors.emplace_back("mask", Tensor::full({1, 1, trial_queries, keys}, 0.5));
@@ -128,7 +128,7 @@ std::string tensors_text(const std::string& method, const AttentionShape& shape,
   constexpr std::ptrdiff_t most = 40, last = 10;
   std::vector<std::vector<Cell>> parameters, results;
   for (const auto& [name, tensor] : tensors) {
-    if (name == "mask" || std::count(common_inputs.begin(), common_inputs.end(), name) > 0) continue;
+    if (name == "mask" || std::ranges::count(common_inputs, name) > 0) continue;
     const bool is_result = !results.empty() || name == "output";
     (is_result ? results : parameters).push_back({name, tensor.shape().str(), is_result ? "result" : "parameter"});
   }
@@ -144,7 +144,7 @@ std::string tensors_text(const std::string& method, const AttentionShape& shape,
       "the weights need --weights:\n{}",
       shortened(method, 60), trial_sentences, trial_queries,
       is_cross ? fmt::format("{} other keys", trial_keys) : "which are the keys too", shape.model_dim,
-      counted(static_cast<std::size_t>(shape.heads), "head"), table.text());
+      counted(std::size_t(shape.heads), "head"), table.text());
 }
 
 }  // namespace

@@ -55,9 +55,9 @@ bool read_agreement(std::vector<TextPair>& pairs, const fs::path& path) {
     const std::int64_t count =
         names[attractors].empty() ? -1 : integer(reader, row[attractors], "number of attractors");
     const bool is_reported = count >= 0 && count <= most_attractors;
-    pairs.push_back({.source = join_words(std::span(words).first(static_cast<std::size_t>(place))),
+    pairs.push_back({.source = join_words(std::span(words).first(std::size_t(place))),
                      .target = number_labels[is_plural],
-                     .group = is_reported ? static_cast<int>(count) : -1,
+                     .group = is_reported ? int(count) : -1,
                      .is_hard = names[intervening].empty()
                                     ? count > 0
                                     : integer(reader, row[intervening], "n_intervening") == count});
@@ -88,7 +88,7 @@ LabelledTexts load_files(const AgreementOptions& options) {
   if (is_linzens && data[Part::test].empty()) {
     std::vector<TextPair> all = std::move(data[Part::train]);
     data[Part::train].clear();
-    SplitMix(static_cast<std::uint64_t>(options.split_seed)).shuffle(std::span(all));
+    SplitMix(std::uint64_t(options.split_seed)).shuffle(std::span(all));
     const std::size_t end_of_train = all.size() * 9 / 100, end_of_dev = end_of_train + all.size() / 100;
     const bool has_dev = !data[Part::dev].empty();
     for (std::size_t i = 0; i < all.size(); ++i) {

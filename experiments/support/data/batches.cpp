@@ -55,28 +55,27 @@ std::vector<PlannedBatch> deal(std::span<const std::int64_t> lengths, const Batc
   check_options(options, lengths);
   std::vector<PlannedBatch> batches;
   if (lengths.empty()) return batches;
-  const auto padded = padded_lengths(std::max<std::int64_t>(1, *std::max_element(lengths.begin(), lengths.end())),
-                                     options.length_multiple);
+  const auto padded =
+      padded_lengths(std::max<std::int64_t>(1, *std::ranges::max_element(lengths)), options.length_multiple);
   std::vector<std::vector<std::int64_t>> buckets(padded.size());
   for (std::size_t i = 0; i < lengths.size(); ++i) {
     const auto bucket = std::lower_bound(padded.begin(), padded.end(), lengths[i]) - padded.begin();
-    buckets[static_cast<std::size_t>(bucket)].push_back(static_cast<std::int64_t>(i));
+    buckets[std::size_t(bucket)].push_back(std::int64_t(i));
   }
   std::vector<std::int64_t> pool;
   for (std::size_t b = 0; b < buckets.size(); ++b) {
     pool.insert(pool.end(), buckets[b].begin(), buckets[b].end());
     arrange(pool);
-    const auto rows = static_cast<std::size_t>(rows_of(options, padded[b]));
+    const auto rows = std::size_t(rows_of(options, padded[b]));
     const bool last = b + 1 == buckets.size();
     std::size_t dealt = 0;
     while (pool.size() - dealt >= rows || (pool.size() > dealt && (last || (pool.size() - dealt) * 2 >= rows))) {
       const std::size_t end = std::min(dealt + rows, pool.size());
       batches.push_back({.length = padded[b],
-                         .examples = {pool.begin() + static_cast<std::ptrdiff_t>(dealt),
-                                      pool.begin() + static_cast<std::ptrdiff_t>(end)}});
+                         .examples = {pool.begin() + std::ptrdiff_t(dealt), pool.begin() + std::ptrdiff_t(end)}});
       dealt = end;
     }
-    pool.erase(pool.begin(), pool.begin() + static_cast<std::ptrdiff_t>(dealt));
+    pool.erase(pool.begin(), pool.begin() + std::ptrdiff_t(dealt));
   }
   return batches;
 }
@@ -108,7 +107,7 @@ void add_options(Cli& cli, BatchOptions& options) {
 
 std::vector<PlannedBatch> training_batches(std::span<const std::int64_t> lengths, const BatchOptions& options,
                                            std::uint64_t seed, std::int64_t epoch) {
-  SplitMix random(seed, static_cast<std::uint64_t>(epoch));
+  SplitMix random(seed, std::uint64_t(epoch));
   auto batches = deal(lengths, options, [&](std::span<std::int64_t> pool) { random.shuffle(pool); });
   random.shuffle(std::span(batches));
   return batches;
@@ -130,7 +129,7 @@ namespace {
 
 std::int64_t longest(const TokenStore& store, const PlannedBatch& plan) {
   std::int64_t length = 0;
-  for (std::int64_t k : plan.examples) length = std::max(length, store.lengths()[static_cast<std::size_t>(k)]);
+  for (std::int64_t k : plan.examples) length = std::max(length, store.lengths()[std::size_t(k)]);
   return length;
 }
 
@@ -138,29 +137,29 @@ std::int64_t longest(const TokenStore& store, const PlannedBatch& plan) {
 
 PairBatch fill(const PlannedBatch& plan, const EncodedPairs& pairs, const BatchOptions& options) {
   PairBatch batch;
-  batch.rows = static_cast<std::int64_t>(plan.examples.size());
+  batch.rows = std::int64_t(plan.examples.size());
   batch.source_length = pairs.has_labels ? plan.length : padded_length(longest(pairs.source, plan), options);
   batch.target_length = pairs.has_labels ? 1 : padded_length(longest(pairs.target, plan) + 1, options);
   batch.indices = plan.examples;
-  const auto S = static_cast<std::size_t>(batch.source_length), T = static_cast<std::size_t>(batch.target_length);
+  const auto S = std::size_t(batch.source_length), T = std::size_t(batch.target_length);
   const std::size_t rows = plan.examples.size();
   batch.source.assign(rows * S, pad_id);
   batch.target_in.assign(rows * T, pad_id);
   batch.target_out.assign(rows * T, pad_id);
   for (std::size_t row = 0; row < rows; ++row) {
-    const auto k = static_cast<std::size_t>(plan.examples[row]);
+    const auto k = std::size_t(plan.examples[row]);
     pairs.source.read(k, std::span(batch.source).subspan(row * S, S));
     std::span<std::int32_t> in = std::span(batch.target_in).subspan(row * T, T);
     std::span<std::int32_t> out = std::span(batch.target_out).subspan(row * T, T);
-    batch.source_lengths.push_back(static_cast<std::int32_t>(pairs.source.lengths()[k]));
+    batch.source_lengths.push_back(std::int32_t(pairs.source.lengths()[k]));
     pairs.target.read(k, out);
     if (pairs.has_labels) continue;
-    const auto length = static_cast<std::size_t>(pairs.target.lengths()[k]);
+    const auto length = std::size_t(pairs.target.lengths()[k]);
     in[0] = begin_id;
     std::copy_n(out.begin(), length, in.begin() + 1);
     out[length] = end_id;
-    batch.target_lengths.push_back(static_cast<std::int32_t>(length + 1));
-    batch.target_tokens += static_cast<std::int64_t>(length + 1);
+    batch.target_lengths.push_back(std::int32_t(length + 1));
+    batch.target_tokens += std::int64_t(length + 1);
   }
   return batch;
 }
@@ -214,7 +213,7 @@ void PairBatches::prepare() {
   for (bool is_own = false; !is_own;) {
     if (number_ == 0) epoch_ = plan_epoch_, position_ = plan_position_;
     is_own = number_ % processes().size() == processes().rank();
-    PlannedBatch plan_of_batch = plans_[static_cast<std::size_t>(plan_position_)];
+    PlannedBatch plan_of_batch = plans_[std::size_t(plan_position_)];
     if (++plan_position_ == batches_per_epoch()) plan(plan_epoch_ + 1, 0);
     number_ = (number_ + 1) % options_.accumulate;
     if (is_own)

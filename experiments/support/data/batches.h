@@ -26,7 +26,7 @@ class TokenStore {
   std::span<const std::int64_t> lengths() const { return lengths_; }
   /// The tokens of text k.
   std::span<const std::int32_t> operator[](std::size_t k) const {
-    return std::span(tokens_).subspan(begins_[k], static_cast<std::size_t>(lengths_[k]));
+    return std::span(tokens_).subspan(begins_[k], std::size_t(lengths_[k]));
   }
   /// Copies text k to `to`, which has room for its length.
   void read(std::size_t k, std::span<std::int32_t> to) const { std::ranges::copy((*this)[k], to.begin()); }

@@ -153,12 +153,12 @@ std::string contents_of(const fs::path& directory) {
   for (const auto& entry : fs::directory_iterator(directory))
     names.push_back(entry.path().filename().string() + (entry.is_directory() ? "/" : ""));
   if (names.empty()) return "nothing (the directory is empty)";
-  std::sort(names.begin(), names.end());
+  std::ranges::sort(names);
   return first_few(names);
 }
 
 Part part_by_hash(std::string_view text, bool needs_dev, bool needs_test) {
-  const double place = static_cast<double>(stable_hash(text) >> 11) * 0x1p-53;
+  const double place = double(stable_hash(text) >> 11) * 0x1p-53;
   if (needs_test && place < 0.1) return Part::test;
   return needs_dev && place >= 0.1 && place < 0.2 ? Part::dev : Part::train;
 }

@@ -36,7 +36,7 @@ constexpr double most_nouns = lexicon::nouns.size() / 2;
 
 /// Singular and plural of one of the first `nouns` nouns.
 std::pair<std::string_view, std::string_view> draw_noun(SplitMix& random, std::int64_t nouns) {
-  const auto k = 2 * static_cast<std::size_t>(random.below(static_cast<std::uint64_t>(nouns)));
+  const auto k = 2 * std::size_t(random.below(std::uint64_t(nouns)));
   return {lexicon::nouns[k], lexicon::nouns[k + 1]};
 }
 
@@ -56,7 +56,7 @@ class AgreementGrammar {
     do {
       between.clear();
       for (int i = 0; i < nouns; ++i) between.push_back(static_cast<Number>(random.below(2)));
-      attractors = std::count(between.begin(), between.end(), head == singular ? plural : singular);
+      attractors = std::ranges::count(between, head == singular ? plural : singular);
     } while (attractors > most_attractors_);
 
     std::string text;
@@ -75,7 +75,7 @@ class AgreementGrammar {
     if (random.chance(.2)) append_word(text, one_of(random, lexicon::adverbs));
     return {.source = std::move(text),
             .target = numbers[head],
-            .group = static_cast<int>(attractors),
+            .group = int(attractors),
             .nouns_between = nouns,
             .is_hard = attractors == nouns};
   }
@@ -195,7 +195,7 @@ class TranslationGrammar {
       all.push_back(draw_phrase(random, type, position));
       all.back().moves = moves;
       for (std::uint64_t number : all.back().numbers) append_word(pair.source, source_word(number));
-      position += static_cast<std::int64_t>(all.back().numbers.size());
+      position += std::int64_t(all.back().numbers.size());
     }
     for (std::size_t k = 0; k + 1 < all.size(); ++k)
       if (all[k].moves) std::swap(all[k], all[k + 1]), ++k;
@@ -219,7 +219,7 @@ class TranslationGrammar {
 
   Phrase draw_phrase(SplitMix& random, std::uint64_t type, std::int64_t position) const {
     Phrase phrase{.type = type, .numbers = {}, .position = position};
-    const auto of_type = static_cast<std::uint64_t>(words_);
+    const auto of_type = std::uint64_t(words_);
     for (std::int64_t k = random.between(length_.low, length_.high); k > 0; --k)
       phrase.numbers.push_back(phrase.type * of_type + random.below(of_type));
     return phrase;
@@ -232,7 +232,7 @@ class TranslationGrammar {
       const std::size_t from = phrase.type < first_turned ? k : n - 1 - k;
       append_word(pair.target, target_stem(phrase.numbers[from]));
       if (from > 0) pair.target += ending;
-      places.push_back(phrase.position + static_cast<std::int64_t>(from));
+      places.push_back(phrase.position + std::int64_t(from));
     }
   }
 
@@ -346,8 +346,8 @@ class LineGrammar {
   /// One of the four words that may follow the last two.
   std::uint64_t successor(SplitMix& random, const std::vector<std::uint64_t>& history) const {
     const std::uint64_t before_last = history[history.size() - 2], last = history.back();
-    const auto choice = static_cast<std::uint64_t>(weighted(random, std::array{.5, .25, .15, .1}));
-    return mix_bits((before_last * 4099 + last) * 4 + choice + 1) % static_cast<std::uint64_t>(words_);
+    const auto choice = std::uint64_t(weighted(random, std::array{.5, .25, .15, .1}));
+    return mix_bits((before_last * 4099 + last) * 4 + choice + 1) % std::uint64_t(words_);
   }
 
   IntegerRange length_{10, 30};

@@ -37,8 +37,8 @@ bool is_generated(std::string_view data) {
 
 GeneratedPairs::GeneratedPairs(std::string_view specification, std::int64_t tests, std::vector<GrammarOption> options)
     : specification_(specification) {
-  sizes_[static_cast<std::size_t>(Part::test)] = tests;
-  for (const Part part : all_parts) options.push_back({name_of(part), &sizes_[static_cast<std::size_t>(part)], 1, 1e8});
+  sizes_[std::size_t(Part::test)] = tests;
+  for (const Part part : all_parts) options.push_back({name_of(part), &sizes_[std::size_t(part)], 1, 1e8});
   options.push_back({"seed", &seed_, 0, 1e9});
   std::vector<std::string> names;
   for (const GrammarOption& option : options) names.push_back(option.name);
@@ -66,8 +66,8 @@ GeneratedPairs::GeneratedPairs(std::string_view specification, std::int64_t test
 void GeneratedPairs::visit(Part part, const PairVisitor& visitor, std::size_t) const {
   const std::uint64_t first = part == Part::train ? 0 : part == Part::dev ? 8 : 9;  // tenths of all hashes
   const std::uint64_t last = part == Part::train ? 8 : first + 1;
-  SplitMix random(static_cast<std::uint64_t>(seed_), first);
-  for (std::int64_t kept = 0, wasted = 0; kept < sizes_[static_cast<std::size_t>(part)];) {
+  SplitMix random(std::uint64_t(seed_), first);
+  for (std::int64_t kept = 0, wasted = 0; kept < sizes_[std::size_t(part)];) {
     const std::optional<TextPair> pair = draw_(random);
     bool fits = pair && (part != Part::test || !wanted_ || wanted_(*pair));
     if (fits) {

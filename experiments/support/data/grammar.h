@@ -60,18 +60,18 @@ void append_word(std::string& text, std::string_view word);
 
 template <std::size_t n>
 std::string_view one_of(SplitMix& random, const std::array<std::string_view, n>& words) {
-  return words[static_cast<std::size_t>(random.below(n))];
+  return words[std::size_t(random.below(n))];
 }
 
 /// Index drawn with the given weights, which sum to 1; the last takes what rounding leaves.
 template <std::size_t n>
 int weighted(SplitMix& random, const std::array<double, n>& weights) {
-  double place = static_cast<double>(random.next() >> 11) * 0x1p-53;
+  double place = double(random.next() >> 11) * 0x1p-53;
   for (std::size_t i = 0; i + 1 < n; ++i) {
-    if (place < weights[i]) return static_cast<int>(i);
+    if (place < weights[i]) return int(i);
     place -= weights[i];
   }
-  return static_cast<int>(n) - 1;
+  return int(n) - 1;
 }
 
 }  // namespace fovea

@@ -40,7 +40,7 @@ LabelledTexts read_files(const SplitFiles& files, const LabelledReader& read) {
   LabelledTexts data;
   data.source = files[0].string();
   for (const Part part : all_parts) {
-    const fs::path& file = files[static_cast<std::size_t>(part)];
+    const fs::path& file = files[std::size_t(part)];
     if (file.empty()) continue;
     read(data, part, file);
     if (part != Part::train) data.source += ", " + file.filename().string();
@@ -75,7 +75,7 @@ void keep_some(std::vector<TextPair>& pairs, std::int64_t limit) {
   std::vector<std::pair<std::uint64_t, std::size_t>> order(pairs.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = {mix_bits(stable_hash(pairs[i].source)), i};
   std::nth_element(order.begin(), order.begin() + limit, order.end());
-  order.resize(static_cast<std::size_t>(limit));
+  order.resize(std::size_t(limit));
   std::ranges::sort(order, {}, [](const auto& item) { return item.second; });
   std::vector<TextPair> kept;
   for (const auto& [hash, i] : order) kept.push_back(std::move(pairs[i]));

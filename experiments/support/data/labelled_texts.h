@@ -22,8 +22,8 @@ class LabelledTexts : public PairSource {
   std::string groups;               ///< what TextPair::group counts
   std::string source;               ///< one line: the files, and how they were read
 
-  std::vector<TextPair>& operator[](Part part) { return parts[static_cast<std::size_t>(part)]; }
-  const std::vector<TextPair>& operator[](Part part) const { return parts[static_cast<std::size_t>(part)]; }
+  std::vector<TextPair>& operator[](Part part) { return parts[std::size_t(part)]; }
+  const std::vector<TextPair>& operator[](Part part) const { return parts[std::size_t(part)]; }
 
   void visit(Part part, const PairVisitor& visitor, std::size_t test = 0) const override;
   /// The source, the sizes of the parts, and the labels.

@@ -22,7 +22,7 @@ constexpr std::int64_t end_of_text = -1;  // in hashes
 /// Joins lines to blocks of at most `length` tokens, with </s> between lines. A longer line is a block of its own.
 class Blocks {
  public:
-  Blocks(EncodedPairs& to, std::int64_t length) : to_(to), length_(static_cast<std::size_t>(length)) {}
+  Blocks(EncodedPairs& to, std::int64_t length) : to_(to), length_(std::size_t(length)) {}
 
   void add(const std::vector<int>& line) {
     if (!block_.empty() && block_.size() + 1 + line.size() > length_) flush();
@@ -80,9 +80,9 @@ class SetReader {
     source_.visit(
         part,
         [&](const TextPair& pair) {
-          ++texts_[static_cast<std::size_t>(part)];
+          ++texts_[std::size_t(part)];
           if (const std::string text = key_of_pair(pair, has_labels); !text.empty())
-            hashes_[static_cast<std::size_t>(part)].push_back(stable_hash(text));
+            hashes_[std::size_t(part)].push_back(stable_hash(text));
           has_source = has_source || !pair.source.empty();
           if (keeps_texts) set.texts.push_back(pair);
           std::vector<int> source;
@@ -97,8 +97,7 @@ class SetReader {
         test);
     blocks.flush();
     constexpr const char* uses[] = {"train", "select models", "test"};
-    require(set.pairs.size() > 0, "{}: there is no text to {} on", source_.description(),
-            uses[static_cast<std::size_t>(part)]);
+    require(set.pairs.size() > 0, "{}: there is no text to {} on", source_.description(), uses[std::size_t(part)]);
   }
 
   std::string noun() const { return has_source && classes_.empty() ? "pairs" : "texts"; }
@@ -122,7 +121,7 @@ class SetReader {
  private:
   void add_labelled(PairSet& set, const TextPair& pair, std::vector<int> source) const {
     const auto label = std::ranges::find(classes_, pair.target) - classes_.begin();
-    set.pairs.append(std::move(source), std::vector<int>{static_cast<int>(label)});
+    set.pairs.append(std::move(source), std::vector<int>{int(label)});
     set.hash.add(pair.source);
     add_tokens(set.hash, set.pairs.source, set.pairs.size() - 1);
     set.hash.add(label);
@@ -215,7 +214,7 @@ void PairData::require_word_by_word() const {
     for (std::size_t k = 0; k < pairs.size(); ++k) {
       const std::int64_t words = pairs.source.lengths()[k] - 1, tags = pairs.target.lengths()[k];  // without </s>
       require(words == tags, "{}: pair {} of {} has {} and {}; each word needs one tag", description_, k + 1, name,
-              counted(static_cast<std::size_t>(words), "word"), counted(static_cast<std::size_t>(tags), "tag"));
+              counted(std::size_t(words), "word"), counted(std::size_t(tags), "tag"));
     }
   };
   check("the training set", train);

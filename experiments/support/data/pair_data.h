@@ -31,7 +31,7 @@ struct PairDataOptions {
 /// The hash of a part of the data. It depends on the order in which values are added.
 class DataHash {
  public:
-  void add(std::int64_t value) { hash_ = mix_bits(hash_ * 3 + static_cast<std::uint64_t>(value)); }
+  void add(std::int64_t value) { hash_ = mix_bits(hash_ * 3 + std::uint64_t(value)); }
   void add(std::string_view text) {
     for (unsigned char byte : text) add(std::int64_t{byte});
   }

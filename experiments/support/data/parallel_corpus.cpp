@@ -36,8 +36,7 @@ std::string SkippedPairs::description(std::string_view noun) const {
   std::vector<std::string> counts;
   for (const auto& [reason, count] : reasons) total += count, counts.push_back(fmt::format("{} {}", count, reason));
   if (total == 0) return "";
-  return fmt::format("{} skipped: {}; the first: {}", counted(static_cast<std::size_t>(total), noun),
-                     listed(counts, ", "), first);
+  return fmt::format("{} skipped: {}; the first: {}", counted(std::size_t(total), noun), listed(counts, ", "), first);
 }
 
 PairReader::PairReader(const PairFiles& files, const LineRules& rules)
@@ -69,7 +68,7 @@ bool PairReader::next(TextPair& pair) {
     if (!going_on) return false;
     pair = {};
     if (ended) {
-      const auto lines = static_cast<std::size_t>(ended->number());
+      const auto lines = std::size_t(ended->number());
       skip("without a partner", fmt::format("{}:{}: a line without a partner: {} has {}", going_on->name(),
                                             going_on->number(), ended->name(), counted(lines, "line")));
     } else if (fault) {
@@ -225,14 +224,14 @@ void ParallelCorpus::choose_files(const FileSets& targets, const fs::path& direc
 
 Part ParallelCorpus::part_of(const TextPair& pair, std::int64_t line) const {
   if (lines_ > 0) {
-    const double place = static_cast<double>(line) / static_cast<double>(lines_);
+    const double place = double(line) / double(lines_);
     return place > 0.9 ? Part::test : place > 0.8 ? Part::dev : Part::train;
   }
   return part_by_hash(pair.source.empty() ? pair.target : pair.source, sets_[1].files.empty(), sets_[2].files.empty());
 }
 
 void ParallelCorpus::visit(Part part, const PairVisitor& visitor, std::size_t test) const {
-  const Set &set = sets_.at(static_cast<std::size_t>(part) + test), &train = sets_[0];
+  const Set &set = sets_.at(std::size_t(part) + test), &train = sets_[0];
   const bool has_files = !set.files.empty();
   require(has_files || !train.files.empty(),
           "--data: '{}' has neither a {} set nor a training set, of which it would be a tenth", options_.data,

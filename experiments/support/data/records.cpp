@@ -211,7 +211,7 @@ std::vector<std::string> split_fields(std::string_view text) {
 }
 
 std::size_t RecordReader::required() const {
-  return static_cast<std::size_t>(std::ranges::count(roles_, false, &Role::is_optional));
+  return std::size_t(std::ranges::count(roles_, false, &Role::is_optional));
 }
 
 RecordReader::RecordReader(const fs::path& file, RecordFormat format, std::vector<Role> roles, RecordFields fields,
@@ -281,7 +281,7 @@ void RecordReader::find_fields() {
   for (const std::string& field : chosen) {
     require_here(!has_names || std::ranges::count(names, field) <= 1, "two columns are called '{}'", field);
     const auto named = has_names ? std::ranges::find(names, field) : names.end();
-    columns_.push_back(named != names.end() ? static_cast<std::size_t>(named - names.begin() + 1)
+    columns_.push_back(named != names.end() ? std::size_t(named - names.begin() + 1)
                                             : fovea::number<std::size_t>(field).value_or(0));
     require_here(is_json || (columns_.back() > 0 && columns_.back() <= width_), "there is no column {}; {}{}",
                  is_whole_number(field) ? field : "'" + field + "'",
@@ -291,7 +291,7 @@ void RecordReader::find_fields() {
   for (std::size_t k = required(); k < roles_.size(); ++k) {  // optional ones
     const auto named = std::ranges::find_if(names, [&](const std::string& name) { return roles_[k].has(name); });
     const bool is_there = has_names && named != names.end();
-    columns_.push_back(is_there ? static_cast<std::size_t>(named - names.begin() + 1) : 0);
+    columns_.push_back(is_there ? std::size_t(named - names.begin() + 1) : 0);
     chosen.push_back(is_there ? *named : "");
   }
   if (!has_header_) first_ = std::move(row);

@@ -137,7 +137,7 @@ void read_trees(LabelledTexts& data, Part part, const fs::path& file, bool has_f
     auto nodes = nodes_of(reader, line);
     if (!all_phrases) nodes.resize(1);
     for (auto& [text, rating] : nodes) {
-      if (all_phrases && !seen.insert(static_cast<char>('0' + rating) + text).second) continue;
+      if (all_phrases && !seen.insert(char('0' + rating) + text).second) continue;
       if (!has_five_classes && rating == 2) continue;
       data[part].push_back({.source = std::move(text), .target = data.labels[has_five_classes ? rating : rating / 3]});
     }
@@ -266,7 +266,7 @@ void add_options(Cli& cli, SentimentOptions& options) {
 
 LabelledTexts load(const SentimentOptions& options) {
   LabelledTexts data = is_generated(options.data) ? generate_sentiment(options.data) : load_files(options);
-  require(options.classes == 0 || static_cast<std::size_t>(options.classes) == data.labels.size(),
+  require(options.classes == 0 || std::size_t(options.classes) == data.labels.size(),
           "{}: {} different labels ({}), --classes asks for {}", data.source, data.labels.size(),
           first_few(data.labels), options.classes);
   return completed(std::move(data), options);

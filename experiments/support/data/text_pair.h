@@ -22,7 +22,7 @@ inline constexpr Part all_parts[] = {Part::train, Part::dev, Part::test};
 /// "train", "dev" or "test".
 constexpr const char* name_of(Part part) {
   constexpr const char* names[] = {"train", "dev", "test"};
-  return names[static_cast<std::size_t>(part)];
+  return names[std::size_t(part)];
 }
 
 using PairVisitor = std::function<void(const TextPair&)>;

@@ -33,10 +33,10 @@ const char* file_of(Units units) { return units == Units::words ? "vocabulary.tx
 }  // namespace
 
 std::uint32_t checksum_of(std::string_view bytes) {
-  return static_cast<std::uint32_t>(::crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
+  return std::uint32_t(::crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
 }
 
-const char* name_of(Units units) { return all_units[static_cast<std::size_t>(units)].name; }
+const char* name_of(Units units) { return all_units[std::size_t(units)].name; }
 
 void add_options(Cli& cli, TextOptions& options) {
   std::vector<std::pair<std::string, Units>> choices;
@@ -53,7 +53,7 @@ void add_options(Cli& cli, TextOptions& options) {
 }
 
 std::string Tokenizer::description() const {
-  return fmt::format("{} {}{}", size(), all_units[static_cast<std::size_t>(units_)].description,
+  return fmt::format("{} {}{}", size(), all_units[std::size_t(units_)].description,
                      lower_case_ ? " in lower case" : "");
 }
 
@@ -104,8 +104,8 @@ void note_unknown_words(const std::string& flag, std::string_view text, const To
   std::vector<std::string> unknown;
   for (std::string_view word : split_words(text)) {
     const std::vector<int> tokens = tokenizer.encode(word);
-    const bool is_new = std::find(unknown.begin(), unknown.end(), printable(word)) == unknown.end();
-    if (std::count(tokens.begin(), tokens.end(), unknown_id) > 0 && is_new) unknown.push_back(printable(word));
+    const bool is_new = std::ranges::find(unknown, printable(word)) == unknown.end();
+    if (std::ranges::count(tokens, unknown_id) > 0 && is_new) unknown.push_back(printable(word));
   }
   if (!unknown.empty())
     fmt::print(stderr, "{}: read as {}, because the run's vocabulary lacks them: {}\n", flag,
@@ -114,7 +114,7 @@ void note_unknown_words(const std::string& flag, std::string_view text, const To
 
 std::vector<int> tokens_of(const Tokenizer& tokenizer, std::string_view text, std::int64_t max_length) {
   std::vector<int> tokens = tokenizer.encode(text);
-  if (max_length > 0 && std::ssize(tokens) > max_length) tokens.resize(static_cast<std::size_t>(max_length));
+  if (max_length > 0 && std::ssize(tokens) > max_length) tokens.resize(std::size_t(max_length));
   return tokens;
 }
 

@@ -29,7 +29,7 @@ class WordTokenizer : public Tokenizer {
   WordTokenizer(std::vector<Entry> entries, bool lower_case)
       : Tokenizer(Units::words, lower_case), entries_(std::move(entries)) {
     // Only words are looked up, so a text that spells <pad> does not become padding.
-    for (std::size_t i = special_tokens; i < entries_.size(); ++i) ids_.emplace(entries_[i].word, static_cast<int>(i));
+    for (std::size_t i = special_tokens; i < entries_.size(); ++i) ids_.emplace(entries_[i].word, int(i));
   }
 
   std::vector<int> encode(std::string_view text) const override {
@@ -53,10 +53,10 @@ class WordTokenizer : public Tokenizer {
 
   std::string token(int id) const override {
     require_token(id);
-    return entries_[static_cast<std::size_t>(id)].word;
+    return entries_[std::size_t(id)].word;
   }
 
-  int size() const override { return static_cast<int>(entries_.size()); }
+  int size() const override { return int(entries_.size()); }
 
  private:
   std::string content() const override {
@@ -92,9 +92,9 @@ std::unique_ptr<Tokenizer> train_words(const TextOptions& options, std::span<con
       words.push_back({word, count});
   require(!words.empty(), "--min-count {}: none of the {} different words of the training texts occurs so often",
           options.min_count, counts.size());
-  std::sort(words.begin(), words.end(),
-            [](const Entry& a, const Entry& b) { return a.count != b.count ? a.count > b.count : a.word < b.word; });
-  words.resize(std::min(words.size(), static_cast<std::size_t>(size - special_tokens)));
+  std::ranges::sort(
+      words, [](const Entry& a, const Entry& b) { return a.count != b.count ? a.count > b.count : a.word < b.word; });
+  words.resize(std::min(words.size(), std::size_t(size - special_tokens)));
   std::vector<Entry> entries;
   for (const std::string_view special : specials) entries.push_back({std::string(special), 0});
   std::ranges::move(words, std::back_inserter(entries));

@@ -19,7 +19,7 @@ std::optional<std::int64_t> index(std::string_view digits, std::int64_t first) {
 }
 
 std::int64_t shared(const std::set<Link>& a, const std::set<Link>& b) {
-  return std::count_if(a.begin(), a.end(), [&](const Link& link) { return b.contains(link); });
+  return std::ranges::count_if(a, [&](const Link& link) { return b.contains(link); });
 }
 
 }  // namespace
@@ -53,7 +53,7 @@ std::set<Link> strongest_links(std::span<const double> attention, std::int64_t s
   std::set<Link> links;
   for (std::size_t begin = 0; begin < attention.size(); begin += std::size_t(sources)) {
     const auto row = attention.subspan(begin, std::size_t(sources));
-    links.insert({std::max_element(row.begin(), row.end()) - row.begin(), std::int64_t(begin) / sources});
+    links.insert({std::ranges::max_element(row) - row.begin(), std::int64_t(begin) / sources});
   }
   return links;
 }

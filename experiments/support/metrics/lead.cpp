@@ -31,8 +31,7 @@ bool is_abbreviation(std::string_view word_before_point) {
   const auto is_letter = [](std::string_view part) {
     return part.size() == 1 && std::isalpha(static_cast<unsigned char>(part[0]));
   };
-  return std::all_of(parts.begin(), parts.end(), is_letter) ||
-         std::find(abbreviations.begin(), abbreviations.end(), lower) != abbreviations.end();
+  return std::ranges::all_of(parts, is_letter) || std::ranges::find(abbreviations, lower) != abbreviations.end();
 }
 
 /// In tokenised text a point that is a word of its own always ends a sentence.

@@ -13,6 +13,11 @@
 
 namespace fovea {
 
+/// Porter 1980, "An algorithm for suffix stripping": the stem of a word of lower-case ASCII letters, with the
+/// departures of the author's own program (bli to ble, logi to log), which ROUGE-1.5.5 has as well. Words of one or two
+/// letters stay as they are.
+std::string porter_stem(std::string_view word);
+
 struct RougeScore {
   double precision = 0, recall = 0, f1 = 0;
 };

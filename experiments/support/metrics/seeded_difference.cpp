@@ -97,8 +97,8 @@ std::vector<const SeededScore*> sorted_by_variance(std::span<const SeededScore> 
   std::vector<const SeededScore*> sorted;
   for (const SeededScore& row : rows)
     if (row.values.size() > 1) sorted.push_back(&row);
-  std::sort(sorted.begin(), sorted.end(),
-            [](const SeededScore* a, const SeededScore* b) { return variance_of(*a) < variance_of(*b); });
+  std::ranges::sort(sorted,
+                    [](const SeededScore* a, const SeededScore* b) { return variance_of(*a) < variance_of(*b); });
   return sorted;
 }
 

@@ -52,7 +52,7 @@ double sample_standard_deviation(std::span<const double> values) {
 
 double percentile(std::vector<double> values, double fraction) {
   if (values.empty()) return nan;
-  std::sort(values.begin(), values.end());
+  std::ranges::sort(values);
   double position = std::clamp(fraction, 0.0, 1.0) * double(values.size() - 1);
   auto below = std::size_t(position);
   auto above = std::min(below + 1, values.size() - 1);

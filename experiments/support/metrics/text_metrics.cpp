@@ -117,7 +117,7 @@ void warn_of_other_scripts(const TextFile& file) {
   for (const std::string& line : file.lines)
     for (std::size_t at = 0; at < line.size();) {
       const char32_t letter = next_character(line, at);
-      seen += letter < 0x80 && std::isalnum(static_cast<int>(letter));
+      seen += letter < 0x80 && std::isalnum(int(letter));
       unseen += letter >= 0x80 && !is_space(letter);
     }
   if (unseen > seen)

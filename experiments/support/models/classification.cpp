@@ -54,7 +54,7 @@ std::unique_ptr<EncoderClassifier> ClassificationOptions::make_model(const PairD
 namespace {
 
 std::size_t most_probable(const std::vector<double>& probabilities) {
-  return static_cast<std::size_t>(std::max_element(probabilities.begin(), probabilities.end()) - probabilities.begin());
+  return std::size_t(std::ranges::max_element(probabilities) - probabilities.begin());
 }
 
 /// The percentage of right answers in each group of examples.
@@ -77,7 +77,7 @@ std::vector<Measurement> accuracy_by_group(const std::vector<TestedExample>& exa
 ShownSentence shown_sentence(EncoderClassifier& model, const TestedExample& example, const std::vector<int>& tokens,
                              const Tokenizer& tokenizer) {
   NoGrad off;
-  const auto length = static_cast<std::int64_t>(tokens.size());
+  const auto length = std::int64_t(tokens.size());
   std::vector<AttentionTrace> traces;
   model.forward(Tensor::from(tokens, {1, length}), Tensor::from(std::vector<std::int32_t>{std::int32_t(length)}, {1}),
                 &traces);
@@ -87,7 +87,7 @@ ShownSentence shown_sentence(EncoderClassifier& model, const TestedExample& exam
   for (const AttentionTrace& each : traces) layers.push_back(&each);
   std::vector<Figure> pictures;
   for (const AttentionTrace* each : attentions_to_show(layers, 0)) {
-    const auto layer = std::find(layers.begin(), layers.end(), each) - layers.begin() + 1;
+    const auto layer = std::ranges::find(layers, each) - layers.begin() + 1;
     for (Figure& figure : pictures_of(*each, fmt::format("layer {}", layer), words, words))
       pictures.push_back(std::move(figure));
   }
@@ -121,8 +121,8 @@ double accuracy(EncoderClassifier& model, const EncodedPairs& texts, const Batch
   const std::vector<std::vector<double>> probabilities = class_probabilities(model, texts, batches);
   double right = 0;
   for (std::size_t k = 0; k < texts.size(); ++k)
-    right += static_cast<int>(most_probable(probabilities[k])) == tokens_at(texts.target, k)[0];
-  return 100 * right / static_cast<double>(texts.size());
+    right += int(most_probable(probabilities[k])) == tokens_at(texts.target, k)[0];
+  return 100 * right / double(texts.size());
 }
 
 namespace {

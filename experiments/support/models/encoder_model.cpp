@@ -36,7 +36,7 @@ std::vector<std::string> preset_names() {
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(presets_folder(), ignored))
     if (entry.path().extension() == ".json") names.push_back(entry.path().stem().string());
-  std::sort(names.begin(), names.end());
+  std::ranges::sort(names);
   return names;
 }
 
@@ -100,8 +100,7 @@ TransformerOptions TransformerFlags::stack() const {
 }
 
 void TransformerFlags::require_memory(double parameters, int copies, double kept) const {
-  const double needed = (parameters * copies + kept) * sizeof(float),
-               there = static_cast<double>(machine_memory().total);
+  const double needed = (parameters * copies + kept) * sizeof(float), there = double(machine_memory().total);
   constexpr double gibibyte = 1 << 30;
   require(needed <= there,
           "--model-dim {}, --feed-forward-dim {}, --layers {}: {:.0f} million parameters at least{}{} take {:.1f} GiB; "
@@ -137,8 +136,8 @@ void EncoderModelOptions::add_to(Cli& cli) {
 void EncoderModelOptions::require_memory(std::int64_t tokens) const {
   // A lower bound. Each layer has four projections of the states and two of the feed-forward block. It keeps the inputs
   // of its two norms, queries, keys, values, the attention's result, and the hidden layer of the feed-forward block.
-  const double d = static_cast<double>(model_dim), f = static_cast<double>(feed_forward_dim);
-  TransformerFlags::require_memory(layers * d * (4 * d + 2 * f), 4, static_cast<double>(tokens) * layers * (6 * d + f));
+  const double d = double(model_dim), f = double(feed_forward_dim);
+  TransformerFlags::require_memory(layers * d * (4 * d + 2 * f), 4, double(tokens) * layers * (6 * d + f));
 }
 
 TransformerOptions EncoderModelOptions::encoder() const {

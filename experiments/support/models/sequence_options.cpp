@@ -140,8 +140,7 @@ void SequenceOptions::print_warnings(const PairData& data) const {
   std::vector<std::string> used = metric_names();
   used.push_back(select);
   for (const char* metric : {"bleu", "sentence-bleu", "ribes", "rouge"})
-    if (std::count(used.begin(), used.end(), metric) > 0)
-      of_words += (of_words.empty() ? "" : ", ") + std::string(metric);
+    if (std::ranges::count(used, metric) > 0) of_words += (of_words.empty() ? "" : ", ") + std::string(metric);
   if (of_words.empty() || !has_few_spaces(targets)) return;
   fmt::print(
       "warning: the targets have next to no spaces, and {} compare words between spaces: use --metrics chrf, "

@@ -20,7 +20,7 @@ namespace fovea {
 namespace {
 
 std::string text_of_example(const TokenStore& store, std::size_t k, const Tokenizer& tokenizer) {
-  std::vector<std::int32_t> tokens(static_cast<std::size_t>(store.lengths()[k]));
+  std::vector<std::int32_t> tokens(std::size_t(store.lengths()[k]));
   store.read(k, tokens);
   return tokenizer.decode(tokens);
 }
@@ -29,7 +29,7 @@ std::string text_of_example(const TokenStore& store, std::size_t k, const Tokeni
 std::vector<std::string> words_of(const std::vector<std::int32_t>& tokens, std::int32_t length,
                                   const Tokenizer& tokenizer) {
   std::vector<std::string> words;
-  for (std::int32_t k = 0; k < length; ++k) words.push_back(tokenizer.token(tokens[static_cast<std::size_t>(k)]));
+  for (std::int32_t k = 0; k < length; ++k) words.push_back(tokenizer.token(tokens[std::size_t(k)]));
   return words;
 }
 
@@ -38,7 +38,7 @@ std::vector<std::string> words_of(const std::vector<std::int32_t>& tokens, std::
 ShownPair shown_pair(const EncodedPairs& pairs, const PairTokenizers& tokenizers, std::size_t k, bool has_source) {
   BatchOptions alone;
   alone.length_multiple = 1;
-  PairBatch pair = fill({pairs.lengths[k], {static_cast<std::int64_t>(k)}}, pairs, alone);
+  PairBatch pair = fill({pairs.lengths[k], {std::int64_t(k)}}, pairs, alone);
   ShownPair shown;
   shown.text = text_of_example(pairs.target, k, *tokenizers.target);
   shown.batch = pair.read(has_source);
@@ -119,7 +119,7 @@ std::vector<Likelihood> likelihoods(SequenceModel& model, const EncodedPairs& pa
     std::vector<double> nll = each.value().to_vector<double>();
     std::vector<Likelihood> sentences(batch.indices.size());
     for (std::size_t row = 0; row < sentences.size(); ++row) {
-      auto first = nll.begin() + static_cast<std::ptrdiff_t>(row) * batch.target_length;
+      auto first = nll.begin() + std::ptrdiff_t(row) * batch.target_length;
       sentences[row].tokens = batch.target_lengths[row];
       sentences[row].negative_log = std::accumulate(first, first + sentences[row].tokens, 0.0);
     }
@@ -176,7 +176,7 @@ void add_likelihoods(TestResult& test, SequenceModel& model, const PairSet& set,
   const std::vector<Likelihood> sentences = likelihoods(model, set.pairs, options.batches, stopping);
   const std::span<const std::int64_t> lengths = set.pairs.target.lengths();
   const std::int64_t cut = options.data.text.text.max_length;
-  const bool is_whole = cut == 0 || *std::max_element(lengths.begin(), lengths.end()) < cut;
+  const bool is_whole = cut == 0 || *std::ranges::max_element(lengths) < cut;
   if (sentences.size() != test.examples.size()) {
     Likelihood units;  // of all lines
     for (const TestedExample& example : test.examples) units += units_of_line(example.reference);
@@ -192,7 +192,7 @@ void add_hypotheses(TestResult& test, SequenceModel& model, const PairSet& set, 
                     const SequenceOptions& options, const SentenceProgress& stopping) {
   Progress::Options shown;
   shown.unit = "sentences";
-  Progress progress("decoding " + set.name, static_cast<std::int64_t>(set.pairs.size()), shown);
+  Progress progress("decoding " + set.name, std::int64_t(set.pairs.size()), shown);
   const SpentTime before = SpentTime::until_now();
   const auto decoded = decode(model, set.pairs, tokenizers, options.beam, [&](std::int64_t count) {
     progress.advance(count);
@@ -274,11 +274,11 @@ std::vector<AttentionShare> attention_shares(SequenceModel& model, const PairSet
     shares.push_back({(place == AttentionShare::Place::encoder ? "encoder." : "decoder.") + attention->name, place,
                       std::vector<double>(options.spread.size(), 0)});
   const auto of_batches = shared_out<std::vector<double>>(std::ssize(plans), [&](std::int64_t k) {
-    const PairBatch batch = fill(plans[static_cast<std::size_t>(k)], set.pairs, options.batches);
+    const PairBatch batch = fill(plans[std::size_t(k)], set.pairs, options.batches);
     stopping(batch.rows);
     return shares_of(trace_of(batch), batch, options.spread);
   });
-  const auto sentences = static_cast<double>(set.pairs.size());
+  const auto sentences = double(set.pairs.size());
   for (std::size_t k = 0; k < plans.size(); ++k) {
     auto next = of_batches[k].begin();
     for (AttentionShare& share : shares)

@@ -77,8 +77,8 @@ BeamOptions stopping_when_interrupted(BeamOptions options, const SentenceProgres
 std::vector<std::vector<std::int32_t>> targets_of(const PairBatch& batch) {
   std::vector<std::vector<std::int32_t>> targets;
   for (std::int64_t row = 0; row < batch.rows; ++row) {
-    auto first = batch.target_out.begin() + static_cast<std::ptrdiff_t>(row * batch.target_length);
-    targets.emplace_back(first, first + batch.target_lengths[static_cast<std::size_t>(row)] - 1);
+    auto first = batch.target_out.begin() + std::ptrdiff_t(row * batch.target_length);
+    targets.emplace_back(first, first + batch.target_lengths[std::size_t(row)] - 1);
   }
   return targets;
 }
@@ -151,14 +151,14 @@ struct Window {
 /// heads applies to every head, and several such windows intersect. Windows of single heads belong to the first heads
 /// in order; the other heads score every key.
 std::vector<double> scored_keys(const AttentionTrace& trace, const std::vector<double>& source_lengths) {
-  const auto H = static_cast<std::size_t>(trace.weights.size(1)), R = source_lengths.size();
+  const auto H = std::size_t(trace.weights.size(1)), R = source_lengths.size();
   std::vector<std::vector<Window>> windows;  // [R, H]
   for (double length : source_lengths) windows.emplace_back(H, Window{0, length});
   std::size_t next = 0;
   for (const auto& quantity : trace.quantities) {
     if (!is_range(quantity)) continue;
     const std::vector<double> bounds = quantity.second.value().to_vector<double>();  // [R or 1, n, 1, 2]
-    const auto n = static_cast<std::size_t>(quantity.second.size(1));
+    const auto n = std::size_t(quantity.second.size(1));
     const bool of_all = n == H || (n == 1 && quantity.first == "range");
     for (std::size_t row = 0; row < R; ++row)
       for (std::size_t h = 0; h < (of_all ? H : n); ++h) {
@@ -171,7 +171,7 @@ std::vector<double> scored_keys(const AttentionTrace& trace, const std::vector<d
   for (const std::vector<Window>& of_row : windows) {
     double total = 0;
     for (const Window& window : of_row) total += window.size();
-    spans.push_back(total / static_cast<double>(H));
+    spans.push_back(total / double(H));
   }
   return spans;
 }
@@ -179,7 +179,7 @@ std::vector<double> scored_keys(const AttentionTrace& trace, const std::vector<d
 /// The mean of scored_keys() over the attentions over the source.
 std::vector<double> scored_positions(const std::vector<AttentionTrace>& traces, const std::vector<double>& lengths) {
   std::vector<double> mean_spans(lengths.size(), 0);
-  const auto count = static_cast<double>(std::count_if(traces.begin(), traces.end(), looks_at_source));
+  const auto count = double(std::ranges::count_if(traces, looks_at_source));
   for (const AttentionTrace& trace : traces) {
     if (!looks_at_source(trace)) continue;
     std::vector<double> spans = scored_keys(trace, lengths);
@@ -208,7 +208,7 @@ bool has_source_windows(SequenceModel& model) {
   options.max_length = 0;
   options.observe = [&](const std::vector<AttentionTrace>& traces, std::span<const std::size_t>) {
     for (const AttentionTrace& trace : traces)
-      found |= looks_at_source(trace) && std::any_of(trace.quantities.begin(), trace.quantities.end(), is_range);
+      found |= looks_at_source(trace) && std::ranges::any_of(trace.quantities, is_range);
   };
   const std::vector<std::int32_t> end{options.end};
   beam_search(model, {Tensor::from(end, {1, 1}), Tensor::from(std::vector<std::int32_t>{1}, {1})}, options);
@@ -221,7 +221,7 @@ SourceSpan source_span(SequenceModel& model, const EncodedPairs& pairs, const Be
   using Spans = std::vector<std::vector<StepSpans>>;  // for each sentence
   using Gates = std::vector<double>;
   auto spans_and_gates = [&](std::int64_t k) {
-    const PairBatch batch = batches.batch(batches.plans[static_cast<std::size_t>(k)]);
+    const PairBatch batch = batches.batch(batches.plans[std::size_t(k)]);
     Spans spans(batch.indices.size());
     Gates gates;
     BeamOptions options = stopping_when_interrupted(flags.beam, progress);
@@ -254,7 +254,7 @@ SourceSpan source_span(SequenceModel& model, const EncodedPairs& pairs, const Be
   for (std::size_t k = 0; k < of_batches.size(); ++k) {
     auto& [own_spans, own_gates] = of_batches[k];
     for (std::size_t row = 0; row < own_spans.size(); ++row)
-      spans[static_cast<std::size_t>(batches.plans[k].examples[row])] = std::move(own_spans[row]);
+      spans[std::size_t(batches.plans[k].examples[row])] = std::move(own_spans[row]);
     gates.insert(gates.end(), own_gates.begin(), own_gates.end());
   }
   return {vision_span(spans), gates.empty() ? std::nullopt : std::optional<double>(mean(gates))};

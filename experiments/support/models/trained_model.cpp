@@ -124,7 +124,7 @@ class TextLines {
         if (!targets_->next(line)) {
           some.sources.pop_back();
           sources_.fail_here("a line without a partner: {} has {}", targets_->name(),
-                             counted(static_cast<std::size_t>(targets_->number()), "line"));
+                             counted(std::size_t(targets_->number()), "line"));
         }
         if (const std::string fault = faults_.of_target(line); !fault.empty()) targets_->fail_here("{}", fault);
         some.targets.push_back(line);
@@ -132,7 +132,7 @@ class TextLines {
       std::string left;
       if (!more_ && targets_ && targets_->next(left))
         targets_->fail_here("a line without a partner: {} has {}", sources_.name(),
-                            counted(static_cast<std::size_t>(sources_.number()), "line"));
+                            counted(std::size_t(sources_.number()), "line"));
     } catch (const Error&) {
       some.sources.resize(std::min(some.sources.size(), targets_ ? some.targets.size() : some.sources.size()));
       some.trouble = std::current_exception();
@@ -170,12 +170,12 @@ void print_profile(const Sums& sums) {
 
 void print_decoding(const Sums& sums) {
   fmt::print(stderr, "{} texts in {:.2f} s ({:.2f} s of CPU time): {:.2f} sentences/s\n", sums.sentences,
-             sums.time.wall, sums.time.cpu, static_cast<double>(sums.sentences) / sums.time.wall);
+             sums.time.wall, sums.time.cpu, double(sums.sentences) / sums.time.wall);
 }
 
 void print_forced(const Sums& sums, bool json) {
-  const auto sentences = static_cast<double>(sums.sentences), tokens = static_cast<double>(sums.tokens);
-  const double source = static_cast<double>(sums.source_tokens) / sentences, per_token = sums.log_probability / tokens;
+  const auto sentences = double(sums.sentences), tokens = double(sums.tokens);
+  const double source = double(sums.source_tokens) / sentences, per_token = sums.log_probability / tokens;
   if (json) {
     Json all = {{"sentences", sums.sentences},
                 {"tokens", sums.tokens},
@@ -289,12 +289,11 @@ class TextDecoder {
       sums_.log_probability += all[k].log_probability;
       sums_.tokens += tokens;
       sums_.source_tokens += pairs.source.lengths()[k];
-      if (!has_windows_) sums_.window += static_cast<double>(pairs.source.lengths()[k]);
+      if (!has_windows_) sums_.window += double(pairs.source.lengths()[k]);
       write_links(all[k], some.sources[k], words_of_tokens(*tokenizers_.target, some.targets[k]));
     }
     sums_.sentences += std::ssize(all);
-    if (has_windows_)
-      sums_.window += source_span(model_, pairs, flags_, true).average * static_cast<double>(all.size());
+    if (has_windows_) sums_.window += source_span(model_, pairs, flags_, true).average * double(all.size());
   }
 
   void write_links(const Hypothesis& hypothesis, const std::string& source, const std::vector<std::int64_t>& words) {
@@ -356,7 +355,7 @@ void sample_texts(const SequenceOptions& options) {
     constexpr std::int64_t at_once = 100;
     for (std::int64_t done = 0; done < trained.samples; done += at_once) {
       DecodingBatch batch;
-      batch.prefixes.assign(static_cast<std::size_t>(std::min(at_once, trained.samples - done)), begin);
+      batch.prefixes.assign(std::size_t(std::min(at_once, trained.samples - done)), begin);
       for (const Hypothesis& one : sample(*model, batch, sampling)) fmt::print("{}\n", tokenizer.decode(one.tokens));
       std::fflush(stdout);
       ++sampling.seed;  // the next batch draws other texts

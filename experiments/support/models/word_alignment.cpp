@@ -35,23 +35,21 @@ std::set<Link> word_links(const std::vector<std::vector<float>>& attention,
                           const std::vector<std::int64_t>& source_words,
                           const std::vector<std::int64_t>& target_words) {
   if (source_words.empty() || target_words.empty()) return {};
-  const auto S = static_cast<std::size_t>(source_words.back() + 1),
-             T = static_cast<std::size_t>(target_words.back() + 1);
+  const auto S = std::size_t(source_words.back() + 1), T = std::size_t(target_words.back() + 1);
   std::vector<double> sums(T * S, 0);
   for (std::size_t t = 0; t < std::min(target_words.size(), attention.size()); ++t)
     for (std::size_t j = 0; j < std::min(source_words.size(), attention[t].size()); ++j)
-      sums[static_cast<std::size_t>(target_words[t]) * S + static_cast<std::size_t>(source_words[j])] +=
-          attention[t][j];
-  std::set<Link> links = strongest_links(sums, static_cast<std::int64_t>(S));
+      sums[std::size_t(target_words[t]) * S + std::size_t(source_words[j])] += attention[t][j];
+  std::set<Link> links = strongest_links(sums, std::int64_t(S));
   std::erase_if(links, [&](const Link& link) {  // the target word attends to </s> alone
-    return sums[static_cast<std::size_t>(link.target) * S + static_cast<std::size_t>(link.source)] == 0;
+    return sums[std::size_t(link.target) * S + std::size_t(link.source)] == 0;
   });
   return links;
 }
 
 std::vector<GoldAlignment> gold_alignments(const std::vector<TextPair>& pairs) {
   std::vector<GoldAlignment> all;
-  if (std::all_of(pairs.begin(), pairs.end(), [](const TextPair& pair) { return pair.alignment.empty(); })) return all;
+  if (std::ranges::all_of(pairs, [](const TextPair& pair) { return pair.alignment.empty(); })) return all;
   bool any_first = false;
   for (const TextPair& pair : pairs) {
     const auto sources = std::ssize(split_words(pair.source)), targets = std::ssize(split_words(pair.target));

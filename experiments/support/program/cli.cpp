@@ -185,7 +185,7 @@ Cli::Entry* Cli::find(const std::string& name) const {
 }
 
 void Cli::give(Entry* entry, std::string text) {
-  auto at = std::find_if(given_.begin(), given_.end(), [&](const auto& g) { return g.first == entry; });
+  auto at = std::ranges::find_if(given_, [&](const auto& g) { return g.first == entry; });
   if (at == given_.end()) at = given_.insert(given_.end(), {entry, {}});
   if (!entry->is_list) at->second.clear();  // the last value counts
   at->second.push_back(std::move(text));
@@ -248,7 +248,7 @@ std::size_t Cli::read_flag(const std::vector<std::string>& all, std::size_t at) 
 
 void Cli::read_positional(const std::string& text) {
   for (const auto& entry : entries_) {
-    bool taken = std::any_of(given_.begin(), given_.end(), [&](const auto& g) { return g.first == entry.get(); });
+    bool taken = std::ranges::any_of(given_, [&](const auto& g) { return g.first == entry.get(); });
     if (entry->is_positional && (entry->is_list || !taken)) return give(entry.get(), text);
   }
   std::string name = text.substr(0, text.find('='));
@@ -288,7 +288,7 @@ std::string Cli::help(bool all) const {
       ++hidden;
       continue;
     }
-    if (std::find(groups.begin(), groups.end(), entry->group) == groups.end()) groups.push_back(entry->group);
+    if (std::ranges::find(groups, entry->group) == groups.end()) groups.push_back(entry->group);
     left_width = std::max(left_width, display_width(entry->help_left()));
   }
   constexpr std::size_t widest_left = 30;

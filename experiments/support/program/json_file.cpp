@@ -57,7 +57,7 @@ Json load_json(const std::filesystem::path& path) {
     std::string first(recognised_bytes, '\0');
     file.clear();
     file.seekg(0).read(first.data(), recognised_bytes);
-    first.resize(static_cast<std::size_t>(file.gcount()));
+    first.resize(std::size_t(file.gcount()));
     if (const FileKind kind = recognised_file(first); !kind.name.empty() && !kind.name.starts_with("JSON"))
       fail("{}: is {}, expected JSON text, or the directory of a run", path.string(), kind.name);
     const std::string reason = reason_of(error);
@@ -90,7 +90,7 @@ void require_same_configuration(const std::filesystem::path& where, const Json& 
                                 const std::vector<std::string>& may_differ) {
   std::string list;
   for (const Difference& d : differences(stored, present)) {
-    if (std::find(may_differ.begin(), may_differ.end(), d.key) != may_differ.end()) continue;
+    if (std::ranges::find(may_differ, d.key) != may_differ.end()) continue;
     list += fmt::format("{}{} was {} and is {}", list.empty() ? "" : "; ", d.key, d.before, d.after);
   }
   require(list.empty(), "{}: another configuration: {}", where.string(), list);

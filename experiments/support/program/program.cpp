@@ -95,7 +95,7 @@ SharedProgram& shared_program() {
 
 /// Prints the message on standard error as one line, and returns `status`.
 int complain(const std::string& program, std::string message, int status) {
-  std::replace(message.begin(), message.end(), '\n', ' ');
+  std::ranges::replace(message, '\n', ' ');
   std::fflush(stdout);
   shared_program().print_error(program, without_middle(message), status);
   return status;

@@ -73,7 +73,7 @@ std::vector<fs::path> files_in(const fs::path& directory) {
   std::vector<fs::path> files;
   for (const auto& entry : fs::directory_iterator(directory))
     if (entry.path().filename() != lock_file && entry.path().filename() != turn_file) files.push_back(entry.path());
-  std::sort(files.begin(), files.end());
+  std::ranges::sort(files);
   return files;
 }
 
@@ -209,7 +209,7 @@ void require_trained(const fs::path& directory, const std::string& flag) {
       if (is_trained(entry.path())) runs.push_back(entry.path().filename().string());
     }
   }
-  std::sort(runs.begin(), runs.end());
+  std::ranges::sort(runs);
   require(runs.empty(), "{}{}: is the directory of a comparison; name one of its runs: {}", flag, directory.string(),
           alternatives(runs));
   fail("{}{}: the directory has no trained model (best.safetensors)", flag, directory.string());

@@ -13,7 +13,7 @@ struct SpentTime {
     auto seconds_of = [](clockid_t clock) {
       timespec time = {};
       ::clock_gettime(clock, &time);
-      return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+      return double(time.tv_sec) + 1e-9 * double(time.tv_nsec);
     };
     return {seconds_of(CLOCK_MONOTONIC), seconds_of(CLOCK_PROCESS_CPUTIME_ID)};
   }

@@ -23,8 +23,8 @@ std::string raw(T value) {
 /// A varint: 7 bits in each byte, the lowest first; the highest bit of a byte is set if more follow.
 std::string as_varint(std::uint64_t value) {
   std::string bytes;
-  for (; value >= 0x80; value >>= 7) bytes += static_cast<char>(value | 0x80);
-  return bytes + static_cast<char>(value);
+  for (; value >= 0x80; value >>= 7) bytes += char(value | 0x80);
+  return bytes + char(value);
 }
 
 std::string field(std::uint64_t number, Kind kind, std::string_view value) {

@@ -51,8 +51,7 @@ std::string printable(std::string_view text) {
 
 std::string wrapped(std::string_view text, std::size_t first_column, std::size_t indent, std::size_t width) {
   constexpr std::size_t widest = 100, narrowest_column = 20;
-  if (width == 0) width = std::min(terminal_width(STDOUT_FILENO), widest);
-  width = std::max(width, indent + narrowest_column);
+  if (width == 0) width = std::max(std::min(terminal_width(STDOUT_FILENO), widest), indent + narrowest_column);
   std::string result;
   std::size_t column = first_column;
   bool line_is_empty = true;

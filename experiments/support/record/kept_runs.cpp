@@ -38,7 +38,7 @@ std::vector<fs::path> run_files(const fs::path& directory) {
   if (fs::is_directory(directory))
     for (const auto& entry : fs::directory_iterator(directory))
       if (entry.path().extension() == ".jsonl") files.push_back(entry.path());
-  std::sort(files.begin(), files.end());
+  std::ranges::sort(files);
   return files;
 }
 
@@ -55,7 +55,7 @@ void read_scores(TestResult& test, const Json& line) {
   const Json& columns = line.at("columns");
   std::size_t at = 0;
   for (const Json& each : line.at("scores")) {
-    const auto found = std::find_if(known.begin(), known.end(), [&](auto& one) { return one.name == each.at("name"); });
+    const auto found = std::ranges::find_if(known, [&](auto& one) { return one.name == each.at("name"); });
     require(found != known.end() && each.at("width") == found->metric.width,
             "the score '{}' is not one of the run's metrics", text_of(each.at("name")));
     SummedMetric& metric = scores.emplace_back(*found).metric;
@@ -97,7 +97,7 @@ RunResult run_of(const Json& line, const Json& options, const fs::path& director
 /// Whole numbers stay exact; others are rounded, to four significant digits for the numbers of examples, which changes
 /// sums over a thousand of them in the sixth digit.
 Json rounded(double value, int digits = 4) {
-  if (value == std::floor(value) && std::abs(value) < 1e15) return static_cast<std::int64_t>(value);
+  if (value == std::floor(value) && std::abs(value) < 1e15) return std::int64_t(value);
   return std::isfinite(value) ? Json(number<double>(fmt::format("{:.{}g}", value, digits)).value()) : Json();
 }
 
@@ -156,7 +156,7 @@ Json line_of(const RunResult& run, const TestResult& test, const KeepsScore& kee
       Json column = Json::array();
       for (std::size_t k = i; k < score.metric.statistics.size(); k += width)
         column.push_back(rounded(score.metric.statistics[k]));
-      const auto same = std::find(columns.begin(), columns.end(), column);
+      const auto same = std::ranges::find(columns, column);
       line["columns"].push_back(same == columns.end() ? column : Json(same - columns.begin()));
       columns.push_back(std::move(column));
     }
@@ -170,7 +170,7 @@ void write_compressed(const fs::path& file, const std::vector<std::string>& line
   const gzFile to = ::gzopen(partial.c_str(), "wb9");
   bool is_written = to != nullptr;
   for (const std::string& line : lines) {
-    is_written = is_written && ::gzwrite(to, line.data(), static_cast<unsigned>(line.size())) > 0;
+    is_written = is_written && ::gzwrite(to, line.data(), unsigned(line.size())) > 0;
     is_written = is_written && ::gzputc(to, '\n') >= 0;
   }
   is_written = to && ::gzclose(to) == Z_OK && is_written;
@@ -187,7 +187,7 @@ struct Lines {
   }
   void put(const Json& line) {
     const std::string key = key_of(line);
-    const auto found = std::find_if(all.begin(), all.end(), [&](const auto& one) { return one.first == key; });
+    const auto found = std::ranges::find_if(all, [&](const auto& one) { return one.first == key; });
     found != all.end() ? void(found->second = text_of(line)) : void(all.emplace_back(key, text_of(line)));
   }
   std::vector<std::string> texts() const {

@@ -80,8 +80,8 @@ struct TrainingResult {
   /// The time between a stop and the --resume is not counted.
   double wall_seconds = 0, cpu_seconds = 0;
 
-  double steps_per_second() const { return static_cast<double>(updates) / seconds; }
-  double steps_per_cpu_second() const { return static_cast<double>(updates) / update_cpu_seconds; }
+  double steps_per_second() const { return double(updates) / seconds; }
+  double steps_per_cpu_second() const { return double(updates) / update_cpu_seconds; }
 };
 
 /// The result of a finished run.

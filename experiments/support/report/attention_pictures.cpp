@@ -13,13 +13,6 @@ namespace {
 constexpr std::int64_t shortest_shown = 8, longest_shown = 16, most_heads = 8;
 constexpr std::size_t most_tokens = 32;
 
-/// The name with spaces: "left pointer" for left_pointer.
-std::string title_of(const ViewedQuantity& quantity) {
-  std::string title = quantity.name;
-  std::replace(title.begin(), title.end(), '_', ' ');
-  return title;
-}
-
 /// The quantities that are drawn into the maps of the weights; null: there is none.
 struct Marks {
   const ViewedQuantity *center = nullptr, *width = nullptr;
@@ -47,7 +40,7 @@ std::vector<std::size_t> examples_to_show(const std::vector<TestedExample>& exam
                                           std::span<const std::int64_t> lengths, std::size_t count) {
   std::vector<std::size_t> order(examples.size());
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+  std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) {
     return std::pair(misfit_of_map(lengths[a]), -examples[a].group) <
            std::pair(misfit_of_map(lengths[b]), -examples[b].group);
   });
@@ -63,6 +56,8 @@ std::vector<std::size_t> examples_to_show(const std::vector<TestedExample>& exam
   chosen.resize(std::min(count, chosen.size()));
   return chosen;
 }
+
+std::string spaced(std::string name) { return std::ranges::replace(name, '_', ' '), name; }
 
 std::string picture_label(const std::string& token) {
   constexpr std::string_view before_word = "▁";
@@ -80,14 +75,14 @@ std::vector<const AttentionTrace*> attentions_to_show(const std::vector<const At
   if (traces.empty()) return {};
   std::vector<const AttentionTrace*> all{traces.at(shown)};
   if (!all.front()->quantities.empty()) return all;
-  auto other = std::find_if(traces.begin(), traces.end(), [](auto* trace) { return !trace->quantities.empty(); });
+  auto other = std::ranges::find_if(traces, [](auto* trace) { return !trace->quantities.empty(); });
   if (other != traces.end()) all.push_back(*other);
   return all;
 }
 
 HeadMaps head_maps(const AttentionView& view, const ViewedQuantity& quantity, const std::vector<std::int64_t>& heads) {
   HeadMaps maps{
-      .title = title_of(quantity), .queries = picture_labels(view.queries), .keys = picture_labels(view.keys)};
+      .title = spaced(quantity.name), .queries = picture_labels(view.queries), .keys = picture_labels(view.keys)};
   const Marks marks(view);
   for (std::int64_t h : heads) {
     HeadMaps::Head& head = maps.heads.emplace_back();
@@ -101,7 +96,7 @@ HeadMaps head_maps(const AttentionView& view, const ViewedQuantity& quantity, co
 
 LineChart head_curves(const AttentionView& view, const ViewedQuantity& quantity,
                       const std::vector<std::int64_t>& heads) {
-  LineChart chart{.title = title_of(quantity), .x = {"query", picture_labels(view.queries)}};
+  LineChart chart{.title = spaced(quantity.name), .x = {"query", picture_labels(view.queries)}};
   std::vector<double> position(view.queries.size());
   std::iota(position.begin(), position.end(), 0);
   for (std::int64_t h : heads)
@@ -115,7 +110,7 @@ std::vector<Figure> pictures_of(const AttentionView& view, const std::string& ti
   std::vector<Figure> maps, curves;
   for (const ViewedQuantity& quantity : view.quantities) {
     if (not_shown.contains(quantity.name) || &quantity == marks.center || &quantity == marks.width) continue;
-    std::vector<std::int64_t> heads(static_cast<std::size_t>(std::min(quantity.heads, most_heads)));
+    std::vector<std::int64_t> heads(std::size_t(std::min(quantity.heads, most_heads)));
     std::iota(heads.begin(), heads.end(), 1);
     const std::string cut =
         quantity.heads > most_heads ? fmt::format(" (heads 1 to {} of {})", most_heads, quantity.heads) : "";

@@ -18,6 +18,8 @@ namespace fovea {
 std::vector<std::size_t> examples_to_show(const std::vector<TestedExample>& examples,
                                           std::span<const std::int64_t> lengths, std::size_t count);
 
+/// The name with spaces for underscores.
+std::string spaced(std::string name);
 /// Removes a leading ▁; a lone ▁ becomes a space.
 std::string picture_label(const std::string& token);
 std::vector<std::string> picture_labels(std::vector<std::string> tokens);

@@ -12,9 +12,9 @@ namespace {
 
 /// The first `sizes` of the tensor, which broadcasts to them; empty if it does not.
 std::vector<double> broadcast_values(Tensor values, const std::vector<std::int64_t>& sizes) {
-  if (values.rank() != static_cast<int>(sizes.size())) return {};
+  if (values.rank() != int(sizes.size())) return {};
   for (int d = 0; d < values.rank(); ++d) {
-    const std::int64_t wanted = sizes[static_cast<std::size_t>(d)];
+    const std::int64_t wanted = sizes[std::size_t(d)];
     if (values.size(d) > wanted && wanted > 0) values = values.slice(d, 0, wanted);
     if (values.size(d) != 1 && values.size(d) != wanted) return {};
   }
@@ -25,7 +25,7 @@ std::vector<double> broadcast_values(Tensor values, const std::vector<std::int64
 void add_quantity(AttentionView& view, const std::string& name, Tensor values) {
   while (values.rank() < 3) values = values.unsqueeze(0);
   if (values.rank() == 5) values = mean(Variable(values), {4}).value();
-  const auto I = static_cast<std::int64_t>(view.queries.size()), J = static_cast<std::int64_t>(view.keys.size());
+  const auto I = std::int64_t(view.queries.size()), J = std::int64_t(view.keys.size());
   const std::int64_t heads = values.size(1);
   if (values.rank() == 4 && values.size(3) == 2 && name.ends_with("range")) {  // first and last key of a window
     const std::string before = name.substr(0, name.size() - 5);
@@ -81,14 +81,14 @@ const ViewedQuantity& AttentionView::at(const std::string& name) const {
 }
 
 std::vector<double> AttentionView::head(const ViewedQuantity& quantity, std::int64_t head) const {
-  const std::size_t size = quantity.values.size() / static_cast<std::size_t>(quantity.heads);
-  const auto begin = [&](std::int64_t h) { return quantity.values.begin() + h * static_cast<std::ptrdiff_t>(size); };
+  const std::size_t size = quantity.values.size() / std::size_t(quantity.heads);
+  const auto begin = [&](std::int64_t h) { return quantity.values.begin() + h * std::ptrdiff_t(size); };
   if (quantity.heads == 1) head = 1;
   require(head <= quantity.heads, "--head {}: {} has {} heads", head, title(), quantity.heads);
   if (head > 0) return {begin(head - 1), begin(head)};
   std::vector<double> mean(size, 0);
   for (std::int64_t h = 0; h < quantity.heads; ++h)
-    for (std::size_t i = 0; i < size; ++i) mean[i] += begin(h)[static_cast<std::ptrdiff_t>(i)] / double(quantity.heads);
+    for (std::size_t i = 0; i < size; ++i) mean[i] += begin(h)[std::ptrdiff_t(i)] / double(quantity.heads);
   return mean;
 }
 

@@ -42,8 +42,8 @@ Finding::NamedTable score_table(const Rows& rows, std::size_t baseline, const Te
 
 /// The row that the others are tested against: the one with this title, or the first.
 std::size_t baseline_of(const Rows& rows, const std::string& title) {
-  const auto found = std::find_if(rows.begin(), rows.end(), [&](auto& row) { return row.full_title() == title; });
-  return found == rows.end() ? 0 : static_cast<std::size_t>(found - rows.begin());
+  const auto found = std::ranges::find_if(rows, [&](auto& row) { return row.full_title() == title; });
+  return found == rows.end() ? 0 : std::size_t(found - rows.begin());
 }
 
 /// Examples at even distances through the first test set: input, reference, and the hypothesis of each row's best

@@ -37,7 +37,7 @@ const RunResult& example_of(const std::vector<ComparedRow>& rows) {
 /// The row that the others are compared with: number `baseline`, or the first finished one if all runs of that failed.
 const ComparedRow& compared_with(const std::vector<ComparedRow>& rows, std::size_t baseline) {
   if (!rows.at(baseline).finished().empty() || all_failed(rows)) return rows.at(baseline);
-  return *std::find_if(rows.begin(), rows.end(), [](const ComparedRow& row) { return !row.finished().empty(); });
+  return *std::ranges::find_if(rows, [](const ComparedRow& row) { return !row.finished().empty(); });
 }
 
 /// Updates per second of the clock; NaN for a run without training.
@@ -51,7 +51,7 @@ double speed_of(const RunResult& run) {
 
 double sentences_per_second(const RunResult& run) {
   const TestResult& test = run.tests.front();
-  return test.decoding ? static_cast<double>(test.examples.size()) / test.decoding->wall : std::nan("");
+  return test.decoding ? double(test.examples.size()) / test.decoding->wall : std::nan("");
 }
 
 using Value = std::function<double(const RunResult&)>;
@@ -84,7 +84,7 @@ void add_columns(std::vector<Column<ComparedRow>>& columns, const std::vector<Co
       for (const RunResult* run : row.finished())
         for (const auto& one : things_of(run->tests.at(set))) {
           const std::string heading = tests.size() > 1 ? tests[set].set + " " + one.name : one.name;
-          if (std::any_of(columns.begin(), columns.end(), [&](auto& old) { return old.heading == heading; })) continue;
+          if (std::ranges::any_of(columns, [&](auto& old) { return old.heading == heading; })) continue;
           columns.push_back(mean_column(heading, one.decimals, [set, name = one.name](const RunResult& other) {
             return value_of(other.tests.at(set), name);
           }));
@@ -104,8 +104,8 @@ std::vector<const RunResult*> ComparedRow::finished() const {
 
 const RunResult& ComparedRow::best() const {
   const Runs all = finished();
-  return **std::max_element(all.begin(), all.end(),
-                            [](const RunResult* a, const RunResult* b) { return dev_score(*a) < dev_score(*b); });
+  return **std::ranges::max_element(
+      all, [](const RunResult* a, const RunResult* b) { return dev_score(*a) < dev_score(*b); });
 }
 
 bool ComparedRow::is_better_than(const ComparedRow& other) const {
@@ -129,7 +129,7 @@ bool have_best(const std::vector<ComparedRow>& rows) {
 }
 
 bool all_failed(const std::vector<ComparedRow>& rows) {
-  return std::all_of(rows.begin(), rows.end(), [](const ComparedRow& row) { return row.finished().empty(); });
+  return std::ranges::all_of(rows, [](const ComparedRow& row) { return row.finished().empty(); });
 }
 
 const TextScore* score_of(const RunResult& run, const std::string& set, const std::string& metric) {
@@ -172,9 +172,9 @@ double p_of(const std::vector<const RunResult*>& baseline, const std::vector<con
 Table comparison_table(const std::vector<ComparedRow>& rows, std::size_t baseline) {
   const ComparedRow& first = compared_with(rows, baseline);
   const auto any = [&](auto holds) {
-    return std::any_of(rows.begin(), rows.end(), [&](const ComparedRow& row) {
+    return std::ranges::any_of(rows, [&](const ComparedRow& row) {
       const Runs finished = row.finished();
-      return std::any_of(finished.begin(), finished.end(), [&](const RunResult* run) { return holds(*run); });
+      return std::ranges::any_of(finished, [&](const RunResult* run) { return holds(*run); });
     });
   };
   const bool compares = rows.size() > 1, trains = any([](const RunResult&run) { return run.training.has_value(); });
@@ -210,7 +210,7 @@ std::string comparison_caption(const std::vector<ComparedRow>& rows, std::size_t
   for (const TestResult& test : example.tests)
     caption += fmt::format("{}{}: {} examples", caption.empty() ? "" : "; ", test.set, test.examples.size());
   const std::size_t seeds = rows.front().runs.size();
-  const bool are_alike = std::all_of(rows.begin(), rows.end(), [&](auto& row) { return row.runs.size() == seeds; });
+  const bool are_alike = std::ranges::all_of(rows, [&](auto& row) { return row.runs.size() == seeds; });
   if (!are_alike)
     caption += ", mean ± standard deviation over each row's seeds.";
   else

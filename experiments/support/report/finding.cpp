@@ -48,7 +48,7 @@ std::string markdown_picture(const std::string& file) {
 std::string prose(const Finding& finding, bool is_markdown, int level = 1) {
   const auto heading = [&](const std::string& title, int at) {
     if (title.empty()) return title;
-    return is_markdown ? std::string(static_cast<std::size_t>(at), '#') + " " + title + "\n\n" : title + "\n";
+    return is_markdown ? std::string(std::size_t(at), '#') + " " + title + "\n\n" : title + "\n";
   };
   std::string text = heading(full_title(finding), level);
   if (!text.empty() && !is_markdown) text += "\n";

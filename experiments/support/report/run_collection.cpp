@@ -68,8 +68,7 @@ std::string title_of_group(const RunResult& run) {
 void add(RunGroup& group, const RunResult& run) {
   for (ComparedRow& row : group.rows) {
     if (!agree_but_for_seed(row.runs.front(), run)) continue;
-    const bool is_there =
-        std::any_of(row.runs.begin(), row.runs.end(), [&](const RunResult& other) { return other.seed == run.seed; });
+    const bool is_there = std::ranges::any_of(row.runs, [&](const RunResult& other) { return other.seed == run.seed; });
     if (!is_there) row.runs.push_back(run);
     return;
   }
@@ -107,7 +106,7 @@ void add_runs(LoadedRuns& loaded, std::set<fs::path>& known, const fs::path& dir
   std::vector<decltype(place_of_run(directory))> inside;
   for (const auto& entry : fs::directory_iterator(directory))
     if (entry.is_directory()) inside.push_back(place_of_run(entry.path()));
-  std::sort(inside.begin(), inside.end());
+  std::ranges::sort(inside);
   for (const auto& place : inside) add_runs(loaded, known, std::get<fs::path>(place));
 }
 
@@ -155,7 +154,7 @@ std::vector<RunGroup> comparable_groups(const std::vector<RunResult>& runs) {
         if (is_finished) return key_of_examples(other) == key_of_examples(run);
         return program_of(other) == program_of(run) && data_of(other) == data_of(run);  // it has no tests
       };
-      auto group = std::find_if(groups.begin(), groups.end(), belongs);
+      auto group = std::ranges::find_if(groups, belongs);
       if (group == groups.end()) group = groups.insert(group, {title_of_group(run), {}});
       add(*group, run);
     }
@@ -220,7 +219,7 @@ RowOptions options_of(const std::vector<ComparedRow>& rows) {
       if (!known.insert(name).second) continue;
       std::vector<std::string> texts;
       for (const Json& other : all) texts.push_back(text_at(other, name));
-      if (std::count(texts.begin(), texts.end(), texts.front()) == std::ssize(texts))
+      if (std::ranges::count(texts, texts.front()) == std::ssize(texts))
         options.common[name] = value;
       else
         options.differing.emplace_back(name, std::move(texts));

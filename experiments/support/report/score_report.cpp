@@ -14,7 +14,7 @@ Cell interval_cell(const std::optional<Interval>& interval, int decimals) {
 }
 
 bool has_several(const std::vector<ScoreRow>& rows) {
-  return std::any_of(rows.begin(), rows.end(), [](auto& row) { return row.difference; });
+  return std::ranges::any_of(rows, [](auto& row) { return row.difference.has_value(); });
 }
 
 }  // namespace

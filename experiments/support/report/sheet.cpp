@@ -25,7 +25,7 @@ std::vector<std::string> sheet_names() {
     const std::string name = entry.path().stem().string();
     if (entry.path().extension() == ".json" && name != "recipes" && name != "items") names.push_back(name);
   }
-  std::sort(names.begin(), names.end());
+  std::ranges::sort(names);
   return names;
 }
 
@@ -165,7 +165,7 @@ namespace {
 
 template <class Named>
 const Named& named(const Sheet& sheet, const std::vector<Named>& all, const char* what, const std::string& wanted) {
-  const auto found = std::find_if(all.begin(), all.end(), [&](const Named& one) { return one.name == wanted; });
+  const auto found = std::ranges::find_if(all, [&](const Named& one) { return one.name == wanted; });
   require(found != all.end(), "sheet '{}': there is no {} '{}'", sheet.title, what, wanted);
   return *found;
 }
@@ -183,7 +183,7 @@ const Recipe& Sheet::recipe(const Task& of) const {
 
 bool Sheet::is_trained(const Row& row, const Task& of, const std::string& tier) const {
   const auto has = [](const std::vector<std::string>& names, const std::string& one) {
-    return names.empty() || std::count(names.begin(), names.end(), one) > 0;
+    return names.empty() || std::ranges::count(names, one) > 0;
   };
   return !row.is_cited && has(row.tasks, of.name) && has(row.tiers, tier) && recipe(of).tiers.contains(tier);
 }
@@ -212,7 +212,7 @@ FlagValues flag_values(const std::string& flags, const std::map<std::string, std
     const std::size_t equals = argument.find('=');
     const std::string name = argument.substr(2, equals == std::string::npos ? equals : equals - 2);
     const std::string value = equals == std::string::npos ? "" : argument.substr(equals + 1);
-    auto known = std::find_if(values.begin(), values.end(), [&](const auto& one) { return one.first == name; });
+    auto known = std::ranges::find_if(values, [&](const auto& one) { return one.first == name; });
     if (known != values.end())
       known->second = value;
     else

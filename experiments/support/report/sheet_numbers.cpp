@@ -63,7 +63,7 @@ SeededScore seeded_score(std::vector<double> values, const SeedRuns& runs, const
     if (const TextScore* score = run->tests.empty() ? nullptr : score_of(*run, run->tests.front().set, column.metric))
       scores.metrics.push_back(score->metric);
   const bool is_one_test = scores.metrics.size() == scores.values.size() &&
-                           std::all_of(scores.metrics.begin(), scores.metrics.end(), [&](const SummedMetric& one) {
+                           std::ranges::all_of(scores.metrics, [&](const SummedMetric& one) {
                              return one.examples() == scores.metrics.front().examples();
                            });
   if (!is_one_test) scores.metrics.clear();
@@ -102,7 +102,7 @@ double measured(const RunResult& run, const std::string& metric) {
     for (const std::string& one : metrics_of(metric)) values.push_back(measured(run, one));
     return mean(values);
   }
-  if (metric == "parameters") return static_cast<double>(run.parameters);
+  if (metric == "parameters") return double(run.parameters);
   if (metric == "steps/s" || metric.starts_with("dev ")) return of_training(run, metric);
   if (run.tests.empty()) return std::nan("");
   const TestResult& test = run.tests.front();
@@ -110,7 +110,7 @@ double measured(const RunResult& run, const std::string& metric) {
   if (metric.starts_with(within_prefix)) return within(test, metric.substr(within_prefix.size()));
   if (metric == "source length") return test.source_length.value_or(std::nan(""));
   if (metric == "ms/sentence")
-    return test.decoding ? 1000 * test.decoding->cpu / static_cast<double>(test.examples.size()) : std::nan("");
+    return test.decoding ? 1000 * test.decoding->cpu / double(test.examples.size()) : std::nan("");
   const double value = value_of(test, metric);
   // A model without windows scores the whole source at every step.
   return std::isnan(value) && metric == "window" ? test.source_length.value_or(value) : value;
@@ -120,7 +120,7 @@ double printed(const Sheet& sheet, const Sheet::Column& column, const Sheet::Row
   const auto is_printed = [](const Sheet::Column& one) { return one.is_printed; };
   const auto place = std::count_if(sheet.columns.data(), &column, is_printed);
   const bool has_one = column.is_printed && place < std::ssize(row.printed);
-  return has_one ? row.printed[static_cast<std::size_t>(place)] : std::nan("");
+  return has_one ? row.printed[std::size_t(place)] : std::nan("");
 }
 
 std::string metric_of(const Sheet::Column& column, const Sheet::Row& row) {
@@ -156,22 +156,20 @@ SheetRuns runs_of(const Sheet& sheet, const std::vector<RunResult>& runs, Rates 
       names.push_back(name_of(sheet, task, row));
       const std::string name = name_of(sheet, task, row, rates);
       for (const RunResult& run : runs) {
-        if (!run.failure.empty() || std::count(run.made_for.begin(), run.made_for.end(), name) == 0) continue;
+        if (!run.failure.empty() || std::ranges::count(run.made_for, name) == 0) continue;
         const std::string key = key_of_examples(run);
         if (examples.try_emplace(task.name, key).first->second != key) continue;
         SeedRuns& of_row = found[{row.name, task.name}];
         const auto is_in_place = [&](const RunResult* one) { return one->seed == run.seed; };
-        if (of_row.empty() ||
-            (agree_but_for_seed(*of_row.front(), run) && std::none_of(of_row.begin(), of_row.end(), is_in_place)))
+        if (of_row.empty() || (agree_but_for_seed(*of_row.front(), run) && std::ranges::none_of(of_row, is_in_place)))
           of_row.push_back(&run);
       }
     }
-  for (auto& [key, of_row] : found)
-    std::sort(of_row.begin(), of_row.end(), [](auto* a, auto* b) { return a->seed < b->seed; });
+  for (auto& [key, of_row] : found) std::ranges::sort(of_row, [](auto* a, auto* b) { return a->seed < b->seed; });
   for (const RunResult& run : runs)
     for (const std::string& name : run.made_for) {
       if (!name.starts_with(sheet.name + ":") && !name.starts_with(sheet.name + ",")) continue;
-      const bool is_known = std::any_of(names.begin(), names.end(), [&](const std::string& row) {
+      const bool is_known = std::ranges::any_of(names, [&](const std::string& row) {
         return name == row || name.starts_with(row + " (");  // a searched rate, or a trial of the search
       });
       require(is_known, "{}: was made for '{}', which is no row of the sheet{}", run.directory.string(), name,

@@ -35,12 +35,11 @@ std::string data_of(const SheetRuns& runs, const std::string& task) {
 }
 
 bool has_runs(const SheetRuns& runs, const std::string& task) {
-  return std::any_of(runs.begin(), runs.end(), [&](const auto& row) { return row.first.second == task; });
+  return std::ranges::any_of(runs, [&](const auto& row) { return row.first.second == task; });
 }
 
 bool has_ours(const Sheet& sheet, const SheetRuns& runs, const Sheet::Column& column) {
-  return std::any_of(sheet.rows.begin(), sheet.rows.end(),
-                     [&](const Sheet::Row& row) { return !our_values(runs, column, row).empty(); });
+  return std::ranges::any_of(sheet.rows, [&](const Sheet::Row& row) { return !our_values(runs, column, row).empty(); });
 }
 
 /// Whether the column has tests against the first row: the first score of each task that its runs have.
@@ -50,7 +49,7 @@ bool is_tested(const Sheet& sheet, const SheetRuns& runs, const Sheet::Column& c
     return one.task == column.task && !plain.empty() && !plain.front()->tests.empty() &&
            score_of(*plain.front(), plain.front()->tests.front().set, one.metric);
   };
-  const auto first = std::find_if(sheet.columns.begin(), sheet.columns.end(), is_score);
+  const auto first = std::ranges::find_if(sheet.columns, is_score);
   return first != sheet.columns.end() && &*first == &column;
 }
 
@@ -99,7 +98,7 @@ Table sheet_table(const Sheet& sheet, const SheetRuns& runs) {
   for (const Sheet::Column& column : sheet.columns) add_columns(columns, sheet, runs, column);
   std::vector<Sheet::Row> rows = sheet.rows;
   std::erase_if(rows, [&](const Sheet::Row& row) {
-    return !row.is_cited && std::none_of(sheet.columns.begin(), sheet.columns.end(), [&](const Sheet::Column& column) {
+    return !row.is_cited && std::ranges::none_of(sheet.columns, [&](const Sheet::Column& column) {
       return !std::isnan(printed(sheet, column, row)) || !our_values(runs, column, row).empty();
     });
   });
@@ -140,8 +139,8 @@ std::string sheet_caption(const Sheet& sheet, const SheetRuns& runs) {
   const std::string caption = setting +
                               " Where the data differ, compare the order of the rows, not the values. Ours: " +
                               (has_one_seed ? "one seed." : "mean ± standard deviation over seeds.");
-  const bool has_tests = std::any_of(sheet.columns.begin(), sheet.columns.end(),
-                                     [&](const Sheet::Column& column) { return is_tested(sheet, runs, column); });
+  const bool has_tests =
+      std::ranges::any_of(sheet.columns, [&](const Sheet::Column& column) { return is_tested(sheet, runs, column); });
   if (!has_tests) return caption;
   return caption + fmt::format(
                        " p: against '{}', two-sided paired bootstrap over the test examples, all seeds pooled, which "

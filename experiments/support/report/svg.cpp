@@ -121,9 +121,9 @@ class Plot {
       return label_height;
     }
     const double distance = x_.pixel(x_.low() + 1) - x_.pixel(x_.low());
-    const auto stride = static_cast<std::size_t>(std::max(1.0, std::ceil(font_size / distance)));
+    const auto stride = std::size_t(std::max(1.0, std::ceil(font_size / distance)));
     for (std::size_t i = 0; i < axis.tokens.size(); i += stride) {
-      const double at = static_cast<double>(i);
+      const double at = double(i);
       if (at < x_.low() || at > x_.high()) continue;
       drawing_.text(mark(at) + 4, bottom_ + 8, shortened(printable(axis.tokens[i]), longest), "token", "end", -90);
     }

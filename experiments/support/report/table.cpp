@@ -27,13 +27,9 @@ const std::string column_gap(2, ' ');  ///< between columns
 
 /// The text in lines of at most this width, broken at spaces; a longer word stays whole.
 std::vector<std::string> folded(const std::string& text, std::size_t width) {
-  if (display_width(text) <= width) return {text};
-  std::vector<std::string> lines{""};
-  for (std::string_view word : split_columns(text, ' ')) {
-    if (!lines.back().empty() && display_width(lines.back()) + 1 + display_width(word) > width) lines.emplace_back();
-    lines.back() += (lines.back().empty() ? "" : " ") + std::string(word);
-  }
-  return lines;
+  const std::string lines = wrapped(text, 0, 0, width);
+  const std::vector<std::string_view> all = split_columns(lines, '\n');
+  return {all.begin(), all.end()};
 }
 
 /// Escapes Markdown's signs: without this, `heads(global*4, gaussian*4)` would be half italic.
@@ -72,8 +68,7 @@ std::string rounded(double value, int decimals) {
 /// The number for JSON: a whole one without a point, infinity as text.
 Json exact_number(double number) {
   if (!std::isfinite(number)) return fmt::format("{}", number);
-  return number == std::floor(number) && std::abs(number) < 1e15 ? Json(static_cast<std::int64_t>(number))
-                                                                 : Json(number);
+  return number == std::floor(number) && std::abs(number) < 1e15 ? Json(std::int64_t(number)) : Json(number);
 }
 
 }  // namespace
@@ -141,16 +136,15 @@ Table& Table::row(std::vector<Cell> cells) {
 
 Table& Table::rule() { return rules_.push_back(rows_.size()), *this; }
 
-bool Table::has_rule_before(std::size_t row) const { return std::count(rules_.begin(), rules_.end(), row) > 0; }
+bool Table::has_rule_before(std::size_t row) const { return std::ranges::count(rules_, row) > 0; }
 
 bool Table::is_numeric(std::size_t column) const {
-  return !rows_.empty() && std::all_of(rows_.begin(), rows_.end(), [&](const auto& row) {
-    return row[column].is_number_ || row[column].is_empty();
-  });
+  return !rows_.empty() &&
+         std::ranges::all_of(rows_, [&](const auto& row) { return row[column].is_number_ || row[column].is_empty(); });
 }
 
 bool Table::has_deviations(std::size_t column) const {
-  return std::any_of(rows_.begin(), rows_.end(), [&](const auto& row) { return !row[column].deviation_.empty(); });
+  return std::ranges::any_of(rows_, [&](const auto& row) { return !row[column].deviation_.empty(); });
 }
 
 Table::Layout Table::layout(std::size_t column) const {

@@ -29,9 +29,8 @@ std::vector<PlannedItem> planned_items(const NeededRuns& needed, const std::vect
     const fs::path directory = needed.places().out / "items" / item.id;
     for (const ItemCommand& command : item.commands) {
       const std::vector<std::string> models = needed.models_of(command);
-      const bool lacks_model = std::any_of(models.begin(), models.end(), [&](const std::string& run) {
-        return needed.is_finished(run) && !needed.is_made(run);
-      });
+      const bool lacks_model = std::ranges::any_of(
+          models, [&](const std::string& run) { return needed.is_finished(run) && !needed.is_made(run); });
       const bool lacks_data =
           command.text.find("{data}") != std::string::npos && !fs::is_directory(needed.places().data);
       planned.steps.push_back({command,

@@ -11,8 +11,66 @@
 #include "experiments/support/report/sheet.h"
 #include "experiments/support/text/split_mix.h"
 #include "tensor/error.h"
+#include "tensor/support/suggestion.h"
 
 namespace fovea {
+
+namespace fs = std::filesystem;
+
+std::vector<Item> load_items(const std::string& tier) {
+  const fs::path path = fs::path(sheets_directory()) / "items.json";
+  const Json json = load_json(path);
+  using Texts = std::vector<std::string>;
+  std::vector<Item> items;
+  reading_json(path.string(), [&] {
+    for (const Json& each : json) {
+      Item& item = items.emplace_back(Item{each.at("id"), each.at("title"), each.value("shows", ""), {}, {}});
+      item.sheets = each.value("sheets", Texts());
+      for (const Json& command : each.value("commands", std::vector<Json>())) {
+        const Texts tiers = command.value("tiers", Texts());
+        if (tiers.empty() || std::ranges::count(tiers, tier) > 0)
+          item.commands.push_back({command.at("run"), command.value("shows", Texts()), command.value("keep", false)});
+      }
+    }
+  });
+  return items;
+}
+
+std::vector<Item> chosen_items(const std::vector<Item>& all, const std::vector<std::string>& ids) {
+  if (ids.empty()) return all;
+  std::vector<std::string> known;
+  for (const Item& item : all) known.push_back(item.id);
+  std::vector<bool> is_chosen(all.size());
+  for (const std::string& id : ids) {
+    const bool is_whole = std::ranges::count(known, id) > 0;  // "N-T1" is not "N-T11"
+    bool is_found = false;
+    for (std::size_t k = 0; k < all.size(); ++k)
+      if (is_whole ? known[k] == id : known[k].starts_with(id)) is_chosen[k] = is_found = true;
+    require(is_found, "there is no item '{}'{}; `reproduce --list` prints them", id, did_you_mean(id, known));
+  }
+  std::vector<Item> chosen;
+  for (std::size_t k = 0; k < all.size(); ++k)
+    if (is_chosen[k]) chosen.push_back(all[k]);
+  return chosen;
+}
+
+std::vector<std::string> words_of_command(const std::string& command) {
+  std::vector<std::string> words;
+  char quote = 0;
+  bool is_open = false, in_braces = false;
+  for (char c : command) {
+    const bool is_quote = !in_braces && (quote ? c == quote : c == '\'' || c == '"');
+    const bool ends = c == ' ' && !quote && !in_braces;
+    if (c == '{' || c == '}') in_braces = c == '{';
+    if (!ends && !is_open) words.emplace_back();
+    is_open = !ends;
+    if (is_quote)
+      quote = quote ? 0 : c;
+    else if (!ends)
+      words.back() += c;
+  }
+  return words;
+}
 
 namespace fs = std::filesystem;
 
@@ -31,7 +89,7 @@ std::vector<std::string> references_of(const std::string& text) {
 /// The name is made from everything that decides the run's result.
 std::string name_of(const RunJob& job) {
   FlagValues sorted = job.flags;
-  std::sort(sorted.begin(), sorted.end());
+  std::ranges::sort(sorted);
   const bool is_test = job.kind == RunJob::Kind::test;
   return fmt::format("{}-{:016x}", job.program,
                      stable_hash(fmt::format("{} {} {}", job.needs, !is_test, flags_text(sorted))));
@@ -98,7 +156,7 @@ const Sheet& NeededRuns::sheet(const std::string& name) const {
 void NeededRuns::append(std::vector<std::string>& names, const std::string& run) const {
   const std::string& needs = jobs_.at(run).needs;
   if (!needs.empty()) append(names, needs);
-  if (std::count(names.begin(), names.end(), run) == 0) names.push_back(run);
+  if (std::ranges::count(names, run) == 0) names.push_back(run);
 }
 
 std::vector<std::string> NeededRuns::runs_of(const Item& item) const {
@@ -224,8 +282,8 @@ std::vector<Finding::NamedTable> NeededRuns::search_tables(const Sheet& sheet) {
   for (const TableRow& row : rows_) {
     const std::vector<Trial> trials = row.sheet->name == sheet.name ? trials_of(row) : std::vector<Trial>();
     if (trials.empty()) continue;
-    const auto best = std::max_element(trials.begin(), trials.end(),
-                                       [&](const Trial& a, const Trial& b) { return worth(a) < worth(b); });
+    const auto best =
+        std::ranges::max_element(trials, [&](const Trial& a, const Trial& b) { return worth(a) < worth(b); });
     std::vector<std::string> headings{"model"};
     std::vector<Cell> cells{row.row->name};
     for (const Trial& trial : trials) {
@@ -270,7 +328,7 @@ std::vector<const RunResult*> NeededRuns::read_runs() const {
 std::vector<std::string> NeededRuns::shown_scores(const std::string& run) const {
   std::set<std::string> recipes, metrics;
   for (const TableRow& row : rows_)
-    if (std::count(row.runs.begin(), row.runs.end(), run) > 0) recipes.insert(row.recipe(tier_).flags);
+    if (std::ranges::count(row.runs, run) > 0) recipes.insert(row.recipe(tier_).flags);
   for (const TableRow& row : rows_)
     if (recipes.contains(row.recipe(tier_).flags))
       for (const Sheet::Column& column : row.sheet->columns)

@@ -38,7 +38,7 @@ std::vector<Paper> papers_of(const NeededRuns& needed, const std::vector<Planned
     for (const std::string& name : item.sheets) {
       if (!known.insert(name).second) continue;
       const std::string key = name.substr(0, name.find('-'));
-      auto paper = std::find_if(papers.begin(), papers.end(), [&](const Paper& one) { return one.key == key; });
+      auto paper = std::ranges::find_if(papers, [&](const Paper& one) { return one.key == key; });
       if (paper == papers.end()) paper = papers.insert(papers.end(), Paper{key, {}});
       paper->sheets.push_back(&needed.sheet(name));
     }
@@ -82,9 +82,8 @@ Statements statements_of(NeededRuns& needed, const Paper& paper) {
     };
     const std::vector<CheckedClaim> given = judged(Rates::given), searched = judged(Rates::searched);
     for (std::size_t k = 0; k < given.size(); ++k) {
-      const auto same = std::find_if(statements.begin(), statements.end(), [&](const Statement& before) {
-        return before.given.is_same_comparison(given[k]);
-      });
+      const auto same = std::ranges::find_if(
+          statements, [&](const Statement& before) { return before.given.is_same_comparison(given[k]); });
       const std::string same_as = same == statements.end() ? "" : same->table;
       statements.push_back({table_of_title(sheet->title), given[k], {}, same_as});
       const bool depends_on_rates = !given[k].claim.is_required;
@@ -97,7 +96,7 @@ Statements statements_of(NeededRuns& needed, const Paper& paper) {
 /// How many statements have the verdict with the given learning rates, among those that must hold at any size, which
 /// check our programs, or among the others, which are the paper's.
 std::int64_t count(const Statements& all, Verdict verdict, bool required = false) {
-  return std::count_if(all.begin(), all.end(), [&](const Statement& one) {
+  return std::ranges::count_if(all, [&](const Statement& one) {
     return one.given.claim.is_required == required && one.given.verdict == verdict && one.same_as.empty();
   });
 }
@@ -231,8 +230,8 @@ Finding page_on(NeededRuns& needed, const std::vector<PlannedItem>& items, const
   std::vector<Finding> sections;
   const std::vector<Paper> papers = papers_of(needed, items);
   for (const Paper& paper : papers) {
-    const bool has_runs = std::any_of(paper.sheets.begin(), paper.sheets.end(),
-                                      [&](const Sheet* sheet) { return needed.finished(*sheet).size() > 1; });
+    const bool has_runs =
+        std::ranges::any_of(paper.sheets, [&](const Sheet* sheet) { return needed.finished(*sheet).size() > 1; });
     if (!has_runs) continue;
     const Statements all = statements_of(needed, paper);
     if (!all.empty())

@@ -54,7 +54,7 @@ Task classifier_task(const std::string& name, const std::string& about,
     EncoderClassifier* const model = owned.get();
     auto predict = [model, classes](const Tensor& tokens, const Tensor& lengths, std::vector<AttentionTrace>* traces) {
       const std::vector<double> logits = model->forward(tokens, lengths, traces).value().template to_vector<double>();
-      return classes.at(static_cast<std::size_t>(std::max_element(logits.begin(), logits.end()) - logits.begin()));
+      return classes.at(std::size_t(std::ranges::max_element(logits) - logits.begin()));
     };
     auto data = [options](const PairTokenizers& tokenizers, Part wanted) {
       return PairData(load(options.data), {.text = options.text}, tokenizers, wanted, false);

@@ -40,17 +40,17 @@ class SplitMix {
 
   /// Uniform in [low, high], both included.
   constexpr std::int64_t between(std::int64_t low, std::int64_t high) {
-    return low + static_cast<std::int64_t>(below(static_cast<std::uint64_t>(high - low) + 1));
+    return low + std::int64_t(below(std::uint64_t(high - low) + 1));
   }
 
   /// True with the given probability, which is rounded to a multiple of 2^-53.
-  constexpr bool chance(double probability) { return static_cast<double>(next() >> 11) * 0x1p-53 < probability; }
+  constexpr bool chance(double probability) { return double(next() >> 11) * 0x1p-53 < probability; }
 
   /// Fisher-Yates.
   template <class T>
   constexpr void shuffle(std::span<T> items) {
     for (std::size_t i = items.size(); i > 1; --i) {
-      std::swap(items[i - 1], items[static_cast<std::size_t>(below(i))]);
+      std::swap(items[i - 1], items[std::size_t(below(i))]);
     }
   }
 

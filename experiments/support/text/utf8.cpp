@@ -20,7 +20,7 @@ Decoded first_character(std::string_view text) {
   Decoded result;
   const auto* begin = reinterpret_cast<const utf8proc_uint8_t*>(text.data());
   const auto length = utf8proc_iterate(begin, static_cast<utf8proc_ssize_t>(text.size()), &result.character);
-  if (length > 0) result.bytes = static_cast<std::size_t>(length);
+  if (length > 0) result.bytes = std::size_t(length);
   return result;
 }
 
@@ -29,13 +29,13 @@ Decoded first_character(std::string_view text) {
 char32_t next_character(std::string_view text, std::size_t& position) {
   const Decoded next = first_character(text.substr(position));
   position += std::max<std::size_t>(next.bytes, 1);
-  return next.bytes == 0 ? replacement_character : static_cast<char32_t>(next.character);
+  return next.bytes == 0 ? replacement_character : char32_t(next.character);
 }
 
 void append_utf8(std::string& text, char32_t character) {
   utf8proc_uint8_t bytes[4];
   const auto length = utf8proc_encode_char(static_cast<utf8proc_int32_t>(character), bytes);
-  text.append(reinterpret_cast<const char*>(bytes), static_cast<std::size_t>(length));
+  text.append(reinterpret_cast<const char*>(bytes), std::size_t(length));
 }
 
 std::size_t invalid_utf8(std::string_view text) {
@@ -71,7 +71,7 @@ bool is_space(char32_t character) {
 }
 
 std::size_t character_width(char32_t character) {
-  return static_cast<std::size_t>(utf8proc_charwidth(static_cast<utf8proc_int32_t>(character)));
+  return std::size_t(utf8proc_charwidth(static_cast<utf8proc_int32_t>(character)));
 }
 
 std::size_t display_width(std::string_view text) {
@@ -86,10 +86,10 @@ std::string lower_case(std::string_view text) {
   for (std::size_t begin = 0, end = 0; begin < text.size(); begin = end) {
     const char32_t character = next_character(text, end);
     if (character < 0x80) {
-      result += static_cast<char>(character >= 'A' && character <= 'Z' ? character + ('a' - 'A') : character);
+      result += char(character >= 'A' && character <= 'Z' ? character + ('a' - 'A') : character);
       continue;
     }
-    const auto lower = static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(character)));
+    const auto lower = char32_t(utf8proc_tolower(static_cast<utf8proc_int32_t>(character)));
     if (lower == character) {
       result += text.substr(begin, end - begin);
     } else {

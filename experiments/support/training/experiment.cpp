@@ -142,7 +142,7 @@ ExperimentBase::~ExperimentBase() {
 
 std::vector<Run> ExperimentBase::plans() const {
   const auto first = cli_.configuration().at("seed").get<std::uint64_t>();
-  require(first <= std::numeric_limits<std::uint64_t>::max() - static_cast<std::uint64_t>(flags_.seeds - 1),
+  require(first <= std::numeric_limits<std::uint64_t>::max() - std::uint64_t(flags_.seeds - 1),
           "--seed {}: too large for --seeds {}", first, flags_.seeds);
   std::vector<Run> plans;
   for (const Comparison::Row& row : flags_.comparison.rows(cli_))
@@ -150,7 +150,7 @@ std::vector<Run> ExperimentBase::plans() const {
       for (const std::string& argument : trial.arguments)
         require(!argument.starts_with("--select="), "--search: {}: trials are compared by one score", argument);
       for (std::int64_t k = 0; k < flags_.seeds; ++k) {
-        Run plan{row.title, trial.title, first + static_cast<std::uint64_t>(k), row.arguments};
+        Run plan{row.title, trial.title, first + std::uint64_t(k), row.arguments};
         plan.arguments.insert(plan.arguments.end(), trial.arguments.begin(), trial.arguments.end());
         for (const std::string& argument : plan.arguments)
           require(!argument.starts_with("--seed="),
@@ -279,14 +279,13 @@ void ExperimentBase::make_here(const std::vector<Run>& plans, const SaveData& sa
     open(run);
     if (is_true_in_first_process([&] { return finished_result(run).has_value(); })) continue;
     if (trained == 0) before_training_();
-    run.number = static_cast<std::int64_t>(at) + 1;
+    run.number = std::int64_t(at) + 1;
     run.runs = std::ssize(own);
     // The old result describes files that change from here on. A run that is stopped must have no result.
     std::filesystem::remove(run.directory->path() / "result.json");
     if (run.directory != directory_) save_data(run.directory->path());
     if (shares_directory()) save_start(run.directory->path(), cli_.command(), device_of(cli_));
-    if (trained > 0)
-      run.seconds_of_others = seconds / static_cast<double>(trained) * static_cast<double>(own.size() - at - 1);
+    if (trained > 0) run.seconds_of_others = seconds / double(trained) * double(own.size() - at - 1);
     const SpentTime before = SpentTime::until_now();
     save_result(result_of(run, own[at], [&] { return body(own[at], run); }));
     seconds += (SpentTime::until_now() - before).wall;
@@ -301,7 +300,7 @@ std::string ExperimentBase::command_of(const Run& run, const std::string& only, 
   std::vector<std::string> flags = {"--only=" + only, "--jobs=1", "--processes=1",
                                     fmt::format("--threads={}", threads)};
   if (flags_.directory.resume.empty()) flags.push_back("--out=" + directory_->path().string());
-  words.insert(std::find(words.begin(), words.end(), "--"), flags.begin(), flags.end());
+  words.insert(std::ranges::find(words, "--"), flags.begin(), flags.end());
   words.insert(words.begin(), cli_.program());
   return program_command(std::move(words), output_of(place_of(run)), threads);
 }
@@ -313,12 +312,12 @@ RunFailures ExperimentBase::make_with_ninja(const std::vector<Run>& plans) {
     if (!finished_result(run_of(plans, k))) missing.push_back(k);
   if (missing.empty()) return {};
   before_training_();
-  const int jobs = std::min(flags_.jobs, static_cast<int>(missing.size()));
+  const int jobs = std::min(flags_.jobs, int(missing.size()));
   const int threads = cli_.given("threads") ? omp_get_max_threads() : std::max(1, omp_get_max_threads() / jobs);
   const int cores = std::min(omp_get_num_procs(), processors_of_quota());
   if (jobs * threads > cores)
     fmt::print(stderr, "warning: --jobs {} with {} each: more than the {} of this machine\n", flags_.jobs,
-               counted(static_cast<std::size_t>(threads), "thread"), counted(static_cast<std::size_t>(cores), "core"));
+               counted(std::size_t(threads), "thread"), counted(std::size_t(cores), "core"));
   std::vector<NinjaStep> steps;
   for (const std::size_t k : missing) {
     const Run run = run_of(plans, k);

@@ -20,7 +20,7 @@
 #include "experiments/support/program/comparison.h"
 #include "experiments/support/program/device_flag.h"
 #include "experiments/support/program/start_together.h"
-#include "experiments/support/training/shared_training.h"
+#include "experiments/support/training/shared_work.h"
 #include "experiments/support/training/training.h"
 
 namespace fovea {

@@ -12,8 +12,12 @@
 
 #include "experiments/support/data/batches.h"
 #include "experiments/support/metrics/perplexity.h"
+#include "experiments/support/program/run_directory.h"
 #include "experiments/support/program/spent_time.h"
+#include "nn/checkpoint.h"
 #include "nn/decoding.h"
+#include "nn/module.h"
+#include "nn/parallel/gradient_sum.h"
 #include "nn/parallel/process_group.h"
 
 namespace fovea {
@@ -24,13 +28,13 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SpentTime, wall, cpu)
 
 /// A value as a message to the other processes, and the value of one. Numbers stay what they are, bit for bit.
 template <class Value>
-std::string message_of(const Value& value) {
+std::string as_message(const Value& value) {
   std::string bytes;
   nlohmann::json::to_cbor(nlohmann::json(value), bytes);
   return bytes;
 }
 template <class Value>
-Value value_of(const std::string& message) {
+Value from_message(const std::string& message) {
   return nlohmann::json::from_cbor(message).get<Value>();
 }
 
@@ -66,18 +70,18 @@ std::vector<Result> shared_out(std::int64_t items, const std::function<Result(st
   const std::vector<std::string> all = results_of_all([&] {
     std::vector<Result> own;
     for (std::int64_t item = rank; item < items; item += size) {
-      Result& result = results[static_cast<std::size_t>(item)] = work(item);
+      Result& result = results[std::size_t(item)] = work(item);
       if (size > 1) own.push_back(result);
     }
-    return message_of(own);
+    return as_message(own);
   });
   for (int other = 0; other < size; ++other) {
     if (other == rank) continue;
-    auto item = static_cast<std::size_t>(other);
-    std::vector<Result> its = value_of<std::vector<Result>>(all[item]);
+    auto item = std::size_t(other);
+    std::vector<Result> its = from_message<std::vector<Result>>(all[item]);
     for (Result& result : its) {
       results[item] = std::move(result);
-      item += static_cast<std::size_t>(size);
+      item += std::size_t(size);
     }
   }
   return results;
@@ -88,13 +92,65 @@ std::vector<Result> shared_out(std::int64_t items, const std::function<Result(st
 template <class Result>
 std::vector<Result> for_examples(std::int64_t examples, std::span<const PlannedBatch> plans,
                                  const std::function<std::vector<Result>(const PlannedBatch&)>& work) {
-  auto of_batches = shared_out<std::vector<Result>>(
-      std::ssize(plans), [&](std::int64_t k) { return work(plans[static_cast<std::size_t>(k)]); });
+  auto of_batches =
+      shared_out<std::vector<Result>>(std::ssize(plans), [&](std::int64_t k) { return work(plans[std::size_t(k)]); });
   std::vector<Result> all(static_cast<std::size_t>(examples));
   for (std::size_t batch = 0; batch < plans.size(); ++batch)
     for (std::size_t row = 0; row < plans[batch].examples.size(); ++row)
-      all[static_cast<std::size_t>(plans[batch].examples[row])] = std::move(of_batches[batch][row]);
+      all[std::size_t(plans[batch].examples[row])] = std::move(of_batches[batch][row]);
   return all;
 }
+
+class Cli;
+
+// ---- A training that several processes make together
+
+/// One update after another, whose micro-batches the processes share out. A round is one micro-batch of each process.
+class SharedUpdate {
+ public:
+  /// `micro_batches` are those of an update, of all processes together.
+  SharedUpdate(const std::vector<NamedParameter>& parameters, std::int64_t micro_batches);
+
+  void begin();
+  /// Runs the backward pass of this process's next micro-batch, and adds the gradients and losses of all processes.
+  void add(const Variable& loss, double count, const Tensor& unsmoothed);
+
+  /// The sums over all micro-batches of the update.
+  struct Sums {
+    Tensor loss, unsmoothed;  ///< f64 []
+    double count = 0;
+  };
+  /// Takes part in the last round even if this process has no micro-batch in it.
+  Sums finish();
+
+  /// Whether Ctrl-C or SIGTERM had reached one of the processes at the end of the last update. The same in all of them.
+  bool is_stopped() const { return is_stopped_; }
+
+ private:
+  void round(const Variable& loss);
+
+  std::int64_t micro_batches_, rounds_ = 0;
+  GradientSum gradients_;
+  SharedSum losses_;  ///< of one section: loss, loss without smoothing
+  double count_ = 0;
+  bool is_stopped_ = false;
+};
+
+/// Copies the tensors of the first process into those of the others.
+void share(NamedTensors tensors);
+
+/// Throws Error, in all processes, unless all of them have read the same data, as data.json in the directory says.
+void require_same_data_everywhere(const RunDirectory& directory);
+/// Throws Error, in all processes, unless all have the same number of threads: sums depend on it.
+void require_same_threads();
+/// Throws Error, in all processes, unless the parameters are the same in all of them.
+void require_same_parameters(const Module& model, std::int64_t update);
+/// Throws Error, in all processes, unless all run the same program, of the same version, with the same flags.
+/// `directory` is the value of --out or --resume.
+void require_same_start(const Cli& cli, const std::string& directory);
+
+/// The number of threads without --threads: one for each core on which this process may run, or its part of those cores
+/// if other processes of the group run there too.
+int threads_of_a_process();
 
 }  // namespace fovea

@@ -12,7 +12,6 @@
 #include "experiments/support/program/progress.h"
 #include "experiments/support/program/run_log.h"
 #include "experiments/support/text/number.h"
-#include "experiments/support/training/shared_training.h"
 #include "experiments/support/training/shared_work.h"
 #include "nn/checkpoint.h"
 #include "tensor/cpu/parallel.h"
@@ -83,7 +82,7 @@ Schedule TrainingOptions::learning_rate() const {
 
 std::string TrainingOptions::warmup_warning() const {
   const Schedule own = learning_rate();
-  if (own.warmup() <= static_cast<double>(updates)) return {};
+  if (own.warmup() <= double(updates)) return {};
   std::string shorter = own.str();
   const std::size_t at = shorter.find("warmup=") + 7;
   shorter.replace(at, shorter.find_first_of(",)", at) - at, std::to_string(std::max<std::int64_t>(updates / 10, 1)));
@@ -129,7 +128,7 @@ NamedTensors mean_of_models(const std::vector<std::filesystem::path>& files) {
   NamedTensors mean;
   for (const std::filesystem::path& file : files)
     for (auto& [name, tensor] : read_safetensors(file).tensors) {
-      const double share = 1 / static_cast<double>(files.size());
+      const double share = 1 / double(files.size());
       Tensor part = map(Multiply{}, tensor, Tensor::full({}, share, tensor.dtype()));
       mean[name] = mean.contains(name) ? map(Add{}, mean[name], part) : part;
     }
@@ -441,7 +440,7 @@ class Training::Implementation {
   /// Makes the mean of the last models the best model, with its own score.
   void average(const DevScores& dev_scores) {
     std::vector<std::filesystem::path> last;
-    for (std::size_t k = now_.kept.size() - static_cast<std::size_t>(std::min(options_.average, std::ssize(now_.kept)));
+    for (std::size_t k = now_.kept.size() - std::size_t(std::min(options_.average, std::ssize(now_.kept)));
          k < now_.kept.size(); ++k)
       last.push_back(kept_model(now_.kept[k]));
     if (is_first_) load_state(model_, mean_of_models(last), "the mean of the last models");
@@ -465,11 +464,10 @@ class Training::Implementation {
   /// An estimate of the time left for the whole comparison, from the speed of this run.
   std::string whole_note() const {
     if (run_.runs == run_.number) return "";
-    const double own = (SpentTime::until_now() - began_).wall / static_cast<double>(now_.updates - restored_);
-    const double left = own * static_cast<double>(options_.updates - now_.updates);
-    const double later = run_.seconds_of_others > 0
-                             ? run_.seconds_of_others
-                             : own * static_cast<double>(options_.updates * (run_.runs - run_.number));
+    const double own = (SpentTime::until_now() - began_).wall / double(now_.updates - restored_);
+    const double left = own * double(options_.updates - now_.updates);
+    const double later = run_.seconds_of_others > 0 ? run_.seconds_of_others
+                                                    : own * double(options_.updates * (run_.runs - run_.number));
     return fmt::format(" · {} left of all", duration_text(left + later));
   }
 
