@@ -1,6 +1,10 @@
 #include "cuda/map_text.h"
 
 #include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <mutex>
+#include <unordered_map>
 
 #include <fmt/format.h>
 
@@ -25,5 +29,63 @@ extern "C" __global__ void {3}(const __grid_constant__ cuda::MapOperands<{1}> op
                      std::max<std::size_t>(expression.constants.size(), 1), map_text_kernel, expression.results.size(),
                      expression.inputs);
 }
+
+namespace {
+
+/// A functor's type, which has one MapFormula, and its bytes.
+struct Key {
+  const MapFormula* formula;
+  DType dtype;
+  std::string bytes;
+  bool operator==(const Key&) const = default;
+};
+struct KeyHash {
+  std::size_t operator()(const Key& key) const {
+    return std::hash<std::string>{}(key.bytes) ^
+           (reinterpret_cast<std::uintptr_t>(key.formula) + std::size_t(key.dtype));
+  }
+};
+
+/// The kernels of all functors that were launched. Never destroyed: other threads may launch when the program ends.
+class FunctorKernels {
+ public:
+  std::shared_ptr<const FunctorKernel> get(const MapFormula& formula, const void* functor, DType dtype) {
+    if (formula.bytes < 0) return record(formula, functor, dtype);
+    const Key key{&formula, dtype, {static_cast<const char*>(functor), static_cast<std::size_t>(formula.bytes)}};
+    std::lock_guard lock(mutex_);
+    if (auto known = kernels_.find(key); known != kernels_.end()) return known->second;
+    if (kernels_.size() >= most_kernels) kernels_.clear();
+    return kernels_[key] = record(formula, functor, dtype);
+  }
+  std::uint64_t recorded() const { return recorded_; }
+
+ private:
+  /// A functor with a member that changes in every step would otherwise fill the memory.
+  static constexpr std::size_t most_kernels = 4096;
+
+  std::shared_ptr<const FunctorKernel> record(const MapFormula& formula, const void* functor, DType dtype) {
+    recorded_.fetch_add(1, std::memory_order_relaxed);
+    const Expression expression = formula.expression(functor);
+    auto made = std::make_shared<FunctorKernel>(FunctorKernel{map_text(expression, dtype), expression.constants});
+    made->constants.resize(std::max<std::size_t>(made->constants.size(), 1));
+    return made;
+  }
+
+  std::mutex mutex_;
+  std::unordered_map<Key, std::shared_ptr<const FunctorKernel>, KeyHash> kernels_;
+  std::atomic<std::uint64_t> recorded_ = 0;
+};
+
+FunctorKernels& functor_kernels() {
+  static auto* made = new FunctorKernels;
+  return *made;
+}
+
+}  // namespace
+
+std::shared_ptr<const FunctorKernel> functor_kernel(const MapFormula& formula, const void* functor, DType dtype) {
+  return functor_kernels().get(formula, functor, dtype);
+}
+std::uint64_t recorded_functors() { return functor_kernels().recorded(); }
 
 }  // namespace fovea::cuda

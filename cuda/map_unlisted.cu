@@ -1,15 +1,15 @@
 // The GPU's kernels for element-wise functors that are in no list: made of the functor's expression, and compiled at
 // their first use. Where kernels run on the CPU, they call the loops that the C++ compiler made of the functor.
 #include <algorithm>
+#include <cstring>
 #include <vector>
 
 #include "cuda/launch.h"
 #include "cuda/map_operands.h"
+#include "cuda/map_text.h"
 #include "tensor/kernels.h"
-#include "tensor/map_formula.h"
 #ifndef FOVEA_CUDA_ON_HOST
 #include "cuda/compiled.h"
-#include "cuda/map_text.h"
 #endif
 
 namespace fovea::cuda {
@@ -45,8 +45,22 @@ __global__ void map_by_rows(MapOperands<T> operands, cpu::RowFunction<T> row, st
   });
 }
 
+/// Throws Error unless the kernel that a GPU would run is the one that the functor describes now.
+void require_current(const MapFormula& formula, const void* functor, DType dtype) {
+  const auto kernel = functor_kernel(formula, functor, dtype);
+  const Expression now = formula.expression(functor);
+  const bool has_equal_constants = now.constants.size() <= kernel->constants.size() &&
+                                   (now.constants.empty() || std::memcmp(now.constants.data(), kernel->constants.data(),
+                                                                         now.constants.size() * sizeof(double)) == 0);
+  require(has_equal_constants && map_text(now, dtype) == kernel->text,
+          "cuda: {}: the functor computes something else than one with the same bytes did before; a functor must not "
+          "read what it points to",
+          formula.name);
+}
+
 template <class T>
 void run(const MapFormula& formula, std::int64_t bytes, const void* functor, const MapOperands<T>& operands) {
+  require_current(formula, functor, dtype_of<T>);
   launch(formula.name, bytes, map_by_rows<T>, {blocks_for(operands.loop.count)}, operands, formula.row<T>(),
          formula.copy(functor));
 }
@@ -55,12 +69,10 @@ void run(const MapFormula& formula, std::int64_t bytes, const void* functor, con
 
 template <class T>
 void run(const MapFormula& formula, std::int64_t bytes, const void* functor, MapOperands<T> operands) {
-  const Expression expression = formula.expression(functor);
-  std::vector<T> constants(expression.constants.begin(), expression.constants.end());
-  constants.resize(std::max<std::size_t>(constants.size(), 1));  // the kernel takes at least one
+  const auto kernel = functor_kernel(formula, functor, dtype_of<T>);
+  std::vector<T> constants(kernel->constants.begin(), kernel->constants.end());
   void* arguments[] = {&operands, constants.data()};
-  launch_compiled(formula.name, bytes, map_text(expression, dtype_of<T>), map_text_kernel,
-                  {blocks_for(operands.loop.runs())}, arguments);
+  launch_compiled(formula.name, bytes, kernel->text, map_text_kernel, {blocks_for(operands.loop.runs())}, arguments);
 }
 
 #endif

@@ -33,6 +33,9 @@ void run_unlisted_map(const MapFormula& formula, const void* functor, Tensor* co
 template <class F, int inputs>
 inline constexpr MapFormula map_formula_of{
     F::name,
+    !std::is_trivially_copyable_v<F> ? -1
+    : std::is_empty_v<F>             ? 0
+                                     : static_cast<std::int64_t>(sizeof(F)),
     result_count<F>,
     inputs,
     cost_of<F>,

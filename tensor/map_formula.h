@@ -23,6 +23,10 @@ inline constexpr int most_map_operands = 16;
 /// The forms of one functor type. Each form takes the address of a functor of this type.
 struct MapFormula {
   const char* name;
+  /// The size of a functor whose bytes say what it computes, so that what was made for one serves all with equal bytes:
+  /// 0 for one without members. −1 for functors that cannot be copied byte by byte. A functor must not read memory that
+  /// it points to and that may change, because kernels run later.
+  std::int64_t bytes;
   int results, inputs;
   std::int64_t cost;  ///< the work for one element, in additions
   /// The functor as the C++ compiler compiled it, for rows in memory that the CPU reads.

@@ -14,6 +14,7 @@
 #include "tests/attention/all_formulas.h"
 #include "tests/cuda_on_host/runtime.h"
 #include "tests/files.h"
+#include "tests/refusal.h"
 
 using namespace fovea;
 using namespace fovea::test;
@@ -190,6 +191,63 @@ BOOST_AUTO_TEST_CASE(texts_compile_with_the_carried_headers_alone) {
   texts.close();
   compile(fmt::format("-fsyntax-only -fno-builtin -nostdinc -I'{0}' -include '{0}/built_in.h' '{0}/texts.cpp'",
                       folder.path.string()));
+}
+
+// ---- Kernels are made once for each functor ----
+
+/// One option is a constant of the expression, the other decides what its steps are.
+struct Scaled {
+  static constexpr const char* name = "scaled";
+  double factor;
+  bool is_squared;
+  template <class T>
+  T operator()(T x) const {
+    const T y = x * T(factor);
+    return is_squared ? y * y : y;
+  }
+};
+
+BOOST_AUTO_TEST_CASE(a_functor_is_recorded_once_and_others_of_its_type_keep_their_options) {
+  const std::vector<double> numbers{-2, -0.5, 0, 1, 3};
+  const Tensor x = Tensor::from(numbers, {5}).to(Device::cuda);
+  auto check = [&](const Scaled& functor, std::uint64_t recordings) {
+    const std::uint64_t before = cuda::recorded_functors();
+    const std::vector<double> made = map(functor, x).to_vector<double>();
+    for (std::size_t k = 0; k < numbers.size(); ++k) BOOST_TEST(made[k] == functor(numbers[k]));
+    BOOST_TEST(cuda::recorded_functors() - before == recordings);
+  };
+  check({3, false}, 1);
+  check({3, false}, 0);
+  check({5, false}, 1);  // another constant
+  check({5, true}, 1);   // other steps
+  check({3, false}, 0);
+  check({5, true}, 0);
+  const auto kernel = [](Scaled functor) {
+    return cuda::functor_kernel(map_formula_of<Scaled, 1>, &functor, DType::f64);
+  };
+  BOOST_TEST(kernel({3, false})->text == kernel({5, false})->text);
+  BOOST_TEST(kernel({5, true})->text != kernel({5, false})->text);
+  BOOST_TEST(kernel({3, false})->constants[0] == 3);
+  BOOST_TEST(kernel({5, true})->constants[0] == 5);
+}
+
+struct WithPointer {
+  static constexpr const char* name = "with_pointer";
+  const double* factor;
+  template <class T>
+  T operator()(T x) const {
+    return x * T(*factor);
+  }
+};
+
+BOOST_AUTO_TEST_CASE(a_functor_that_reads_what_it_points_to_is_refused_when_that_has_changed) {
+  const Tensor x = Tensor::of({1, 2}, {2}, DType::f32).to(Device::cuda);
+  double factor = 3;
+  map(WithPointer{&factor}, x);
+  factor = 4;
+  BOOST_TEST(message_of([&] { map(WithPointer{&factor}, x); }) ==
+             "cuda: with_pointer: the functor computes something else than one with the same bytes did before; a "
+             "functor must not read what it points to");
 }
 
 BOOST_AUTO_TEST_SUITE_END()
