@@ -1,8 +1,7 @@
 // Matrix products through cuBLAS.
 #include "tensor/gemm.h"
 
-#include <array>
-
+#include "cuda/gemm_addresses.h"
 #include "cuda/matrix_operand.h"
 #include "tensor/element_loop.h"
 #include "tensor/kernels.h"
@@ -21,36 +20,93 @@ cublasHandle_t blas() {
   return handle;
 }
 
-/// Computes `batch` products with one call of cuBLAS, as cᵀ = bᵀ aᵀ, because cuBLAS stores matrices by columns.
-/// `stride` holds the distances between neighbouring matrices in c, a and b.
+/// The element type of a product, as cuBLAS has it. With --precision bf16 the operands of products in f32 are rounded.
 template <class T>
-void strided_batch(const Operand& a, const Operand& b, const Tensor& c, const T* first_a, const T* first_b, T* first_c,
-                   std::int64_t batch, const std::array<std::int64_t, 3>& stride, double alpha, double beta) {
-  auto m = static_cast<int>(c.size(-2)), n = static_cast<int>(c.size(-1)), k = static_cast<int>(a.tensor.size(-1));
-  int leading = leading_of(c, -1, -2);
-  if constexpr (std::is_same_v<T, float>) {
-    auto compute = matmul_precision() == Precision::bf16 ? CUBLAS_COMPUTE_32F_FAST_16BF : CUBLAS_COMPUTE_32F;
-    float scale = static_cast<float>(alpha), keep = static_cast<float>(beta);
-    check_blas(
-        cublasGemmStridedBatchedEx(blas(), b.operation, a.operation, n, m, k, &scale, first_b, CUDA_R_32F, b.leading,
-                                   stride[2], first_a, CUDA_R_32F, a.leading, stride[1], &keep, first_c, CUDA_R_32F,
-                                   leading, stride[0], static_cast<int>(batch), compute, CUBLAS_GEMM_DEFAULT),
-        "cublasGemmStridedBatchedEx");
-  } else {
-    check_blas(cublasDgemmStridedBatched(blas(), b.operation, a.operation, n, m, k, &alpha, first_b, b.leading,
-                                         stride[2], first_a, a.leading, stride[1], &beta, first_c, leading, stride[0],
-                                         static_cast<int>(batch)),
-               "cublasDgemmStridedBatched");
+struct Types;
+template <>
+struct Types<float> {
+  static constexpr cudaDataType element = CUDA_R_32F;
+  static cublasComputeType_t compute() {
+    return matmul_precision() == Precision::bf16 ? CUBLAS_COMPUTE_32F_FAST_16BF : CUBLAS_COMPUTE_32F;
   }
-  auto elements = [&](std::int64_t rows, std::int64_t columns, std::int64_t step) {
-    return (step == 0 ? 1 : batch) * rows * columns;  // one matrix for all products lies in memory once
-  };
-  launched("gemm", static_cast<std::int64_t>(sizeof(T)) *
-                       (elements(m, k, stride[1]) + elements(k, n, stride[2]) + (beta == 0 ? 1 : 2) * batch * m * n));
-}
+};
+template <>
+struct Types<double> {
+  static constexpr cudaDataType element = CUDA_R_64F;
+  static cublasComputeType_t compute() { return CUBLAS_COMPUTE_64F; }
+};
 
-/// Makes the largest dimension the last one, which one call of cuBLAS computes: with heads split, [B, T, H, D] seen as
-/// [B, H, T, D], the two batch dimensions cannot be merged, and there are many more sentences than heads.
+/// The products of a batch: c = alpha a b + beta c for each element of `loop`, whose operands are c, a and b. cuBLAS
+/// computes cᵀ = bᵀ aᵀ, because it stores matrices by columns.
+template <class T>
+class Batch {
+ public:
+  Batch(const Operand& a, const Operand& b, Tensor& c, const ElementLoop<3>& loop, double alpha, double beta)
+      : a_(a),
+        b_(b),
+        loop_(loop),
+        first_{c.mutable_data<T>(), a.tensor.data<T>(), b.tensor.data<T>()},
+        m_(static_cast<int>(c.size(-2))),
+        n_(static_cast<int>(c.size(-1))),
+        k_(static_cast<int>(a.tensor.size(-1))),
+        leading_(leading_of(c, -1, -2)),
+        alpha_(static_cast<T>(alpha)),
+        beta_(static_cast<T>(beta)) {}
+
+  /// One call for all products, which takes the matrices' addresses.
+  void by_address() const {
+    const Tensor addresses = gemm_addresses(loop_, {first_.c, first_.a, first_.b}, sizeof(T));
+    const std::int64_t count = addresses.size(1);
+    const auto* at = addresses.data<std::int64_t>();
+    auto matrices = [&](std::int64_t k) { return reinterpret_cast<const void* const*>(at + k * count); };
+    check_blas(cublasGemmBatchedEx(blas(), b_.operation, a_.operation, n_, m_, k_, &alpha_, matrices(2),
+                                   Types<T>::element, b_.leading, matrices(1), Types<T>::element, a_.leading, &beta_,
+                                   const_cast<void* const*>(matrices(0)), Types<T>::element, leading_,
+                                   static_cast<int>(count), Types<T>::compute(), CUBLAS_GEMM_DEFAULT),
+               "cublasGemmBatchedEx");
+    launched("gemm", bytes(loop_.shape));
+  }
+
+  /// One call for each row of the loop, in which matrices are equally far apart.
+  void by_stride() const {
+    const Shape row{loop_.inner()};
+    loop_.for_rows(0, loop_.rows(), [&](auto& offset) {
+      check_blas(cublasGemmStridedBatchedEx(
+                     blas(), b_.operation, a_.operation, n_, m_, k_, &alpha_, first_.b + offset[2], Types<T>::element,
+                     b_.leading, loop_.strides[2][-1], first_.a + offset[1], Types<T>::element, a_.leading,
+                     loop_.strides[1][-1], &beta_, first_.c + offset[0], Types<T>::element, leading_,
+                     loop_.strides[0][-1], static_cast<int>(loop_.inner()), Types<T>::compute(), CUBLAS_GEMM_DEFAULT),
+                 "cublasGemmStridedBatchedEx");
+      launched("gemm", bytes(row));
+    });
+  }
+
+ private:
+  /// The bytes that the products of the last dimensions of the loop, those of `shape`, move at least. A matrix that
+  /// serves several products lies in memory once.
+  std::int64_t bytes(const Shape& shape) const {
+    auto matrices = [&](std::size_t operand) {
+      std::int64_t count = 1;
+      for (int d = 1; d <= shape.rank(); ++d) count *= loop_.strides[operand][-d] == 0 ? 1 : shape[-d];
+      return count;
+    };
+    const auto m = std::int64_t{m_}, n = std::int64_t{n_}, k = std::int64_t{k_};
+    return static_cast<std::int64_t>(sizeof(T)) *
+           (matrices(1) * m * k + matrices(2) * k * n + (beta_ == T(0) ? 1 : 2) * shape.elements() * m * n);
+  }
+
+  const Operand &a_, &b_;
+  const ElementLoop<3>& loop_;
+  struct {
+    T* c;
+    const T *a, *b;
+  } first_;
+  int m_, n_, k_, leading_;
+  T alpha_, beta_;
+};
+
+/// Makes the largest dimension the last one: a call of cuBLAS with strides computes one row of the loop. With heads
+/// split, [B, T, H, D] seen as [B, H, T, D], the two batch dimensions cannot be merged.
 void put_largest_last(ElementLoop<3>& loop) {
   int largest = 0;
   for (int d = 1; d < loop.rank(); ++d)
@@ -85,13 +141,9 @@ void gemm(const Tensor& left, const Tensor& right, Tensor& c, double alpha, doub
   put_largest_last(loop);
   visit_real("gemm", c.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    const T *first_a = a.tensor.data<T>(), *first_b = b.tensor.data<T>();
-    T* first_c = c.mutable_data<T>();
-    std::array<std::int64_t, 3> stride{loop.strides[0][-1], loop.strides[1][-1], loop.strides[2][-1]};
-    loop.for_rows(0, loop.rows(), [&](auto& offset) {
-      strided_batch<T>(a, b, c, first_a + offset[1], first_b + offset[2], first_c + offset[0], loop.inner(), stride,
-                       alpha, beta);
-    });
+    const Batch<T> batch(a, b, c, loop, alpha, beta);
+    // addresses take two launches, that of their kernel and that of the products
+    loop.rows() > 2 ? batch.by_address() : batch.by_stride();
   });
 }
 

@@ -137,20 +137,25 @@ BOOST_AUTO_TEST_CASE(matrices_of_any_size_and_stride_multiply_as_defined) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(split_heads_are_one_launch_for_each_head_and_not_for_each_sentence, *not_on_the_cpu()) {
+BOOST_AUTO_TEST_CASE(split_heads_take_two_launches_however_many_heads_and_sentences_there_are, *not_on_the_cpu()) {
   auto launches = [] {
     std::uint64_t total = 0;
     for (const LaunchCount& count : kernels(test_device()).launches()) total += count.launches;
     return total;
   };
-  const std::int64_t B = 9, T = 5, H = 2, D = 3;
-  auto heads = [&] { return random({B, T, H, D}, DType::f32).transpose(1, 2); };
-  const Tensor query = heads(), key = heads().transpose(2, 3);
-  Tensor scores = random({B, H, T, T}, DType::f32);
-  const std::uint64_t before = launches();
-  gemm(query, key, scores);
-  BOOST_TEST(launches() - before == static_cast<std::uint64_t>(H));
-  BOOST_TEST(largest_difference(scores, by_definition(query, key, scores, 1, 0)) < tolerance(DType::f32, D));
+  for (auto [B, H] : {std::pair<std::int64_t, std::int64_t>(9, 2), {2, 9}, {9, 5}, {3, 3}})
+    for (DType dtype : {DType::f32, DType::f64})
+      for (double beta : {0.0, 0.5}) {
+        const std::int64_t T = 5, D = 3;
+        auto heads = [&, B = B, H = H] { return random({B, T, H, D}, dtype).transpose(1, 2); };
+        const Tensor query = heads(), key = heads().transpose(2, 3);
+        Tensor scores = random({B, H, T, T}, dtype);
+        const Tensor expected = by_definition(query, key, scores, 2, beta);
+        const std::uint64_t before = launches();
+        gemm(query, key, scores, 2, beta);
+        BOOST_TEST(launches() - before == 2u);
+        BOOST_TEST(largest_difference(scores, expected) < 4 * tolerance(dtype, D));
+      }
 }
 
 BOOST_AUTO_TEST_CASE(large_matrices_multiply_as_defined) {
