@@ -3,19 +3,12 @@
 
 #include "cuda/launch.h"
 #include "cuda/shared_memory.h"
+#include "tensor/formula/cast.h"
 #include "tensor/kernels.h"
 
 namespace fovea::cuda {
 
 namespace {
-
-template <class To, class From>
-__host__ __device__ To cast(From value) {
-  if constexpr (std::is_same_v<To, bool>)
-    return value != From(0);
-  else
-    return static_cast<To>(value);
-}
 
 /// The elements that a thread copies at a time: those of a 16-byte Pack of the larger type.
 template <class To, class From>
@@ -31,7 +24,7 @@ __global__ void copy_elements(RunLoop<2, copy_width<To, From>> loop, To* to, con
     load_elements(from + offset[1], loop.inner_step(1), loop.is_pack(1, count), count, x);
     To y[width];
 #pragma unroll
-    for (int i = 0; i < width; ++i) y[i] = cast<To>(x[i]);
+    for (int i = 0; i < width; ++i) y[i] = cast_element<To>(x[i]);
     store_elements(y, to + offset[0], loop.inner_step(0), loop.is_pack(0, count), count);
   });
 }
@@ -63,7 +56,7 @@ __global__ void transpose_tiles(Transposition all, To* to, const From* from) {
     __syncthreads();
     for (int r = first; r < tile; r += block_threads / tile)
       if (row + r < all.rows && column + lane < all.columns)
-        to[offset[0] + (row + r) * all.to_step + column + lane] = cast<To>(elements[lane * (tile + 1) + r]);
+        to[offset[0] + (row + r) * all.to_step + column + lane] = cast_element<To>(elements[lane * (tile + 1) + r]);
     __syncthreads();
   }
 }
@@ -129,13 +122,13 @@ void fill(Tensor& to, double value) {
     using T = typename decltype(type)::type;
     T* first = to.mutable_data<T>();
     const RunLoop<1, widest_pack<T>> loop(plan_loop<1>(to.shape(), {&to}), {first}, {sizeof(T)});
-    launch("fill", traffic(to), fill_elements<T>, {blocks_for(loop.runs())}, loop, first, cast<T>(value));
+    launch("fill", traffic(to), fill_elements<T>, {blocks_for(loop.runs())}, loop, first, cast_element<T>(value));
   });
 }
 
 template <class T>
 __global__ void count_up(T* to, std::int64_t count, std::int64_t start) {
-  for_elements(count, [&](std::int64_t element) { to[element] = cast<T>(start + element); });
+  for_elements(count, [&](std::int64_t element) { to[element] = cast_element<T>(start + element); });
 }
 
 void arange(Tensor& out, std::int64_t start) {

@@ -100,9 +100,9 @@ class Tensor {
   /// checked: the caller must stay inside the storage.
   Tensor as_strided(const Shape& shape, const Shape& strides, std::int64_t offset = 0) const;
 
-  Tensor contiguous() const;  ///< the tensor itself if it is contiguous, else a contiguous copy
-  Tensor clone() const;       ///< a contiguous copy of the elements
-  Tensor to(DType dtype) const;
+  Tensor contiguous() const;     ///< the tensor itself if it is contiguous, else a contiguous copy
+  Tensor clone() const;          ///< a contiguous copy of the elements
+  Tensor to(DType dtype) const;  ///< cast_element() of tensor/formula/cast.h for each element
   Tensor to(Device device) const;
 
   // Changes in place.

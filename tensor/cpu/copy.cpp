@@ -4,6 +4,7 @@
 
 #include "tensor/cpu/parallel.h"
 #include "tensor/element_loop.h"
+#include "tensor/formula/cast.h"
 #include "tensor/kernels.h"
 
 namespace fovea::cpu {
@@ -11,22 +12,14 @@ namespace fovea::cpu {
 namespace {
 
 template <class To, class From>
-To cast(From value) {
-  if constexpr (std::is_same_v<To, bool>)
-    return value != From(0);
-  else
-    return static_cast<To>(value);
-}
-
-template <class To, class From>
 void copy_row(To* to, std::int64_t to_step, const From* from, std::int64_t from_step, std::int64_t n) {
   if (to_step == 1 && from_step == 1) {
     if constexpr (std::is_same_v<To, From>)
       std::memcpy(to, from, static_cast<std::size_t>(n) * sizeof(To));
     else
-      for (std::int64_t i = 0; i < n; ++i) to[i] = cast<To>(from[i]);
+      for (std::int64_t i = 0; i < n; ++i) to[i] = cast_element<To>(from[i]);
   } else {
-    for (std::int64_t i = 0; i < n; ++i) to[i * to_step] = cast<To>(from[i * from_step]);
+    for (std::int64_t i = 0; i < n; ++i) to[i * to_step] = cast_element<To>(from[i * from_step]);
   }
 }
 
@@ -49,7 +42,7 @@ void fill(Tensor& out, double value) {
   visit(out.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
     T* to = out.mutable_data<T>();
-    T constant = cast<T>(value);
+    T constant = cast_element<T>(value);
     std::int64_t step = loop.strides[0][-1], n = loop.inner();
     loop.for_rows(0, loop.rows(), [&](auto& offset) {
       T* row = to + offset[0];
@@ -65,7 +58,7 @@ void arange(Tensor& out, std::int64_t start) {
   visit(out.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
     T* to = out.mutable_data<T>();
-    for (std::int64_t i = 0; i < out.elements(); ++i) to[i] = cast<T>(start + i);
+    for (std::int64_t i = 0; i < out.elements(); ++i) to[i] = cast_element<T>(start + i);
   });
 }
 

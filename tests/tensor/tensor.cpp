@@ -71,6 +71,28 @@ BOOST_AUTO_TEST_CASE(every_type_is_cast_to_every_other_from_any_layout_into_any)
     }
 }
 
+BOOST_AUTO_TEST_CASE(numbers_beyond_an_integer_type_become_its_nearest_number_and_nan_becomes_0) {
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  const std::vector<double> numbers{NAN, infinity, -infinity, 1e30, -1e30, 2.75, -2.75, 0.5, -0.5, 255.5, 256, -1, 0};
+  auto check = [&](DType to, double least, double most) {
+    std::vector<double> expected;
+    for (double x : numbers) expected.push_back(std::isnan(x) ? 0 : std::trunc(std::clamp(x, least, most)));
+    for (DType from : {DType::f32, DType::f64, DType::bf16}) {
+      const Tensor x = Tensor::from(numbers, {13}).to(from).to(test_device());
+      std::vector<double> rounded = expected;
+      if (from == DType::bf16 && to != DType::u8) rounded[9] = 256;  // 255.5 in 8 bits
+      for (const Tensor& layout : layouts(x)) BOOST_TEST(layout.to(to).to_vector<double>() == rounded, name(to));
+    }
+  };
+  check(DType::u8, 0, 255);
+  check(DType::i32, -2147483648.0, 2147483647.0);
+  check(DType::i64, -0x1p63, 0x1p63);  // 2^63 - 1 is 2^63 in f64
+  const Tensor truth = Tensor::from(numbers, {13}).to(test_device()).to(DType::boolean);
+  for (std::int64_t k = 0; k < 13; ++k) BOOST_TEST(truth.slice(0, k, k + 1).item() == (k < 12));
+  Tensor filled = Tensor::full({3}, NAN, DType::i32, test_device());
+  BOOST_TEST(filled.to_vector<double>() == std::vector<double>(3, 0.0), boost::test_tools::per_element());
+}
+
 BOOST_AUTO_TEST_CASE(transposed_matrices_are_cast) {
   for (DType from : all_types)
     for (DType to : all_types) {
