@@ -85,11 +85,20 @@ struct alignas(sizeof(T) * n) Pack {
 template <class T>
 inline constexpr int widest_pack = 16 / static_cast<int>(sizeof(T));
 
+/// A GPU ends a kernel that loads or stores at an address that is no multiple of the size. On the host, where such an
+/// access works, this reports it.
+__device__ inline void require_aligned([[maybe_unused]] const void* address, [[maybe_unused]] unsigned bytes) {
+#ifdef FOVEA_CUDA_ON_HOST
+  if (reinterpret_cast<std::uintptr_t>(address) % bytes != 0) cuda_on_host::report_misaligned(address, bytes);
+#endif
+}
+
 /// Loads `count` ≤ width elements that lie `step` apart; the places after them get copies of the first. With
 /// `is_packed`, they are a whole Pack.
 template <class T, int width>
 __device__ void load_elements(const T* from, std::int64_t step, bool is_packed, int count, T (&to)[width]) {
   if (is_packed) {
+    require_aligned(from, sizeof(Pack<T, width>));
     const Pack<T, width> pack = *reinterpret_cast<const Pack<T, width>*>(from);
 #pragma unroll
     for (int i = 0; i < width; ++i) to[i] = pack.element[i];
@@ -103,6 +112,7 @@ __device__ void load_elements(const T* from, std::int64_t step, bool is_packed, 
 template <class T, int width>
 __device__ void store_elements(const T (&from)[width], T* to, std::int64_t step, bool is_packed, int count) {
   if (is_packed) {
+    require_aligned(to, sizeof(Pack<T, width>));
     Pack<T, width> pack;
 #pragma unroll
     for (int i = 0; i < width; ++i) pack.element[i] = from[i];

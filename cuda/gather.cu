@@ -69,6 +69,8 @@ __device__ T element_or_zero(const T* first, std::int64_t i, std::int64_t size, 
 template <class Unit, class Index>
 __global__ void gather_units(const Unit* table, std::int64_t table_rows, std::int64_t table_step, const Index* index,
                              Unit* out, std::int64_t count, std::int64_t width) {
+  require_aligned(table, alignof(Unit));
+  require_aligned(out, alignof(Unit));
   for_elements(count * width, [&](std::int64_t e) {
     const std::int64_t place = quotient(e, width), column = e - place * width, row = index[place];
     out[e] = 0 <= row && row < table_rows ? table[row * table_step + column] : Unit{};

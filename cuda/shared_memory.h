@@ -24,7 +24,7 @@ class SharedArray {
   __device__ const T& operator[](std::int64_t i) const { return elements_[i]; }
 
  private:
-  T elements_[n];
+  alignas(16) T elements_[n];  // for asynchronous copies of 16 bytes
 };
 
 /// An array of elements of type T in the dynamic shared memory, beginning at byte `first_byte`; the second parameter is
@@ -62,7 +62,7 @@ class SharedArray {
   }
 
  private:
-  T elements_[n];
+  alignas(16) T elements_[n];
   std::uint64_t block_ = 0;
 };
 

@@ -328,6 +328,16 @@ __global__ void products(const bf16* a, const bf16* b, float* c) {  // [16, 16] 
     for (int k = 0; k < 4; ++k) c[16 * (g + 8 * (k / 2)) + 8 * half + 2 * t + k % 2] = sums[k];
   }
 }
+__global__ void through_packs(const float* in, float* out, int offset_in, int offset_out) {
+  const int first = 4 * static_cast<int>(threadIdx.x);
+  float x[4];
+  load_elements(in + first + offset_in, 1, true, 4, x);
+  store_elements(x, out + first + offset_out, 1, true, 4);
+}
+__global__ void copy_asynchronously(const float* in, int offset_in, int offset_shared) {
+  __shared__ SharedArray<float, 8> tile;
+  copy_16_bytes_async(&tile[offset_shared], in + offset_in);
+}
 __global__ void through_asynchronous_copies(const float* in, float* out, bool waits) {
   __shared__ SharedArray<float, 4 * threads> tile;
   copy_16_bytes_async(&tile[4 * threadIdx.x], in + 4 * threadIdx.x);
@@ -376,6 +386,28 @@ BOOST_AUTO_TEST_CASE(tensor_cores_multiply_matrices) {
       for (int k = 0; k < 16; ++k) expected += a[16 * i + k] * b[16 * k + j];
       BOOST_TEST(c[16 * i + j] == expected);
     }
+}
+
+BOOST_AUTO_TEST_CASE(packs_at_an_address_between_packs_are_caught) {
+  Tensor in = numbers(12), out = Tensor::zeros({12}, DType::f32, Device::cuda);
+  auto run = [&](int offset_in, int offset_out) {
+    launch("packs", 0, through_packs, {1, 2}, in.data<float>(), out.mutable_data<float>(), offset_in, offset_out);
+  };
+  run(4, 0);
+  BOOST_TEST(out.to_vector<float>()[7] == 12);
+  require_fault("an access to 16 bytes at an address that lies 4 bytes behind a multiple of 16", [&] { run(1, 0); });
+  require_fault("an access to 16 bytes at an address that lies 8 bytes behind a multiple of 16", [&] { run(0, 2); });
+}
+
+BOOST_AUTO_TEST_CASE(asynchronous_copies_from_or_to_an_address_between_packs_are_caught) {
+  Tensor in = numbers(12);
+  auto run = [&](int offset_in, int offset_shared) {
+    launch("copies", 0, copy_asynchronously, {1, 1}, in.data<float>(), offset_in, offset_shared);
+  };
+  run(4, 4);
+  wait();
+  require_fault("an access to 16 bytes at an address that lies 4 bytes behind a multiple of 16", [&] { run(1, 0); });
+  require_fault("an access to 16 bytes at an address that lies 12 bytes behind a multiple of 16", [&] { run(0, 3); });
 }
 
 BOOST_AUTO_TEST_CASE(asynchronous_copies_arrive_when_waited_for) {

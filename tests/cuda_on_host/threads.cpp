@@ -323,14 +323,18 @@ Machine& machine() {
 void run_grid(const Launch& launch, Order order) { machine().run(launch, order); }
 bool in_kernel() { return machine().is_in_kernel(); }
 void report_fault(const std::string& what) { machine().fault(what); }
+void report_misaligned(const void* address, std::size_t bytes) {
+  report_fault(fmt::format("an access to {} bytes at an address that lies {} bytes behind a multiple of {}", bytes,
+                           reinterpret_cast<std::uintptr_t>(address) % bytes, bytes));
+}
 void block_barrier(Site site) { machine().barrier(site); }
 const std::uint64_t* exchange(unsigned mask, std::uint64_t mine, Site site) {
   return machine().exchange(mask, mine, site);
 }
 
 void start_copy(void* to, const void* from, std::size_t bytes) {
-  if (reinterpret_cast<std::uintptr_t>(to) % bytes != 0 || reinterpret_cast<std::uintptr_t>(from) % bytes != 0)
-    report_fault(fmt::format("an asynchronous copy of {} bytes whose addresses are not multiples of that", bytes));
+  for (const void* address : {static_cast<const void*>(to), from})
+    if (reinterpret_cast<std::uintptr_t>(address) % bytes != 0) report_misaligned(address, bytes);
   machine().current().open_copies.push_back({to, from, bytes});
 }
 void close_copy_group() {

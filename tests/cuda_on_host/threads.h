@@ -61,6 +61,8 @@ void run_grid(const Launch& launch, Order order);
 bool in_kernel();
 /// Ends the running kernel with an error: `what` went wrong in the running thread. Does not return.
 [[noreturn]] void report_fault(const std::string& what);
+/// report_fault() of an access to `bytes` bytes at an address that is no multiple of that.
+[[noreturn]] void report_misaligned(const void* address, std::size_t bytes);
 
 /// The barrier of the block: every thread waits until all have come to this call.
 void block_barrier(Site site);
