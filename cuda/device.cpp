@@ -1,4 +1,4 @@
-// The GPU that fovea uses, its stream, its memory, which comes from CUDA's stream-ordered pool, and CUDA's errors.
+// The GPU that fovea uses, its stream, its memory, and CUDA's errors.
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "cuda/architectures.h"
+#include "cuda/free_blocks.h"
 #include "cuda/index_report.h"
 #include "cuda/staging.h"
 #include "cuda/stream.h"
@@ -32,16 +33,31 @@ namespace {
 
 constexpr double gibibyte = 1 << 30;
 
+/// Reads an environment variable that is 0 or 1. `meaning` says what the two do, for the Error about another value.
+bool is_set(const char* name, bool otherwise, const char* meaning) {
+  const char* variable = std::getenv(name);
+  const std::string_view text = variable ? variable : otherwise ? "1" : "0";
+  require(text == "0" || text == "1", "{}={}: {}", name, text, meaning);
+  return text == "1";
+}
+
 /// Whether every launch waits, so that a kernel's failure is noticed where it happens.
 bool is_synchronous() {
-  static const bool is_set = [] {
-    const char* variable = std::getenv("FOVEA_CUDA_SYNC");
-    const std::string_view text = variable ? variable : "0";
-    require(text == "0" || text == "1",
-            "FOVEA_CUDA_SYNC={}: 1 makes the host wait for every kernel, 0, the default, does not", text);
-    return text == "1";
-  }();
-  return is_set;
+  static const bool waits =
+      is_set("FOVEA_CUDA_SYNC", false, "1 makes the host wait for every kernel, 0, the default, does not");
+  return waits;
+}
+
+/// Whether freed memory is kept for new tensors. On the host it is not, so that kernels which use it are found out.
+bool keeps_memory() {
+#ifdef FOVEA_CUDA_ON_HOST
+  constexpr bool otherwise = false;
+#else
+  constexpr bool otherwise = true;
+#endif
+  static const bool keeps = is_set("FOVEA_CUDA_MEMORY_CACHE", otherwise,
+                                   "1 keeps freed memory for new tensors, 0 takes each tensor's memory from CUDA");
+  return keeps;
 }
 
 /// Whether the error comes from a kernel that ran, perhaps long before the call that returned it.
@@ -153,6 +169,7 @@ std::string size_text(std::size_t bytes) {
   return bytes >= 1 << 10 ? fmt::format("{:.1f} KiB", size / (1 << 10)) : fmt::format("{} bytes", bytes);
 }
 
+/// The GPU's memory: kept blocks (free_blocks.h), or else CUDA's stream-ordered pool.
 class Memory {
  public:
   Memory() {
@@ -163,24 +180,21 @@ class Memory {
 
   std::byte* allocate(std::size_t bytes) {
     std::lock_guard lock(mutex_);
-    void* block = from_pool(bytes);
-    if (!block) {
-      trim();
-      block = from_pool(bytes);
-    }
-    if (!block) refuse_to_allocate(bytes);
+    std::byte* block = kept_or_new(bytes);
     ++statistics_.allocations;
-    const std::uint64_t before = std::exchange(reserved_, reserved());
-    if (reserved_ > before) ++statistics_.system_allocations;
     statistics_.bytes_in_use += bytes;
     statistics_.peak_bytes = std::max(statistics_.peak_bytes, statistics_.bytes_in_use);
-    return static_cast<std::byte*>(block);
+    return block;
   }
 
   void deallocate(std::byte* block, std::size_t bytes) {
     std::lock_guard lock(mutex_);
-    cudaFreeAsync(block, stream());
     statistics_.bytes_in_use -= bytes;
+    if (!keeps_memory() || !kept_.keep(block, FreeBlocks::size_for(bytes), give_to_pool)) return give_to_pool(block);
+#ifdef FOVEA_CUDA_ON_HOST
+    cudaMemsetAsync(block, 0xff, FreeBlocks::size_for(bytes),
+                    stream());  // NaN, for those that use it too late or early
+#endif
   }
 
   AllocatorStatistics statistics() const {
@@ -200,7 +214,23 @@ class Memory {
   }
 
  private:
+  std::byte* kept_or_new(std::size_t bytes) {
+    const std::size_t size = keeps_memory() ? FreeBlocks::size_for(bytes) : bytes;
+    if (std::byte* kept = kept_.take(size)) return kept;
+    std::byte* block = from_pool(size);
+    if (!block) {
+      trim();
+      block = from_pool(size);
+    }
+    if (!block) refuse_to_allocate(bytes);
+    const std::uint64_t before = std::exchange(reserved_, reserved());
+    if (reserved_ > before) ++statistics_.system_allocations;
+    return block;
+  }
+
+  /// Gives all memory back that no tensor holds: kept blocks, the pool's, and that of finished copies from the host.
   void trim() {
+    kept_.release_all(give_to_pool);
     wait_for_stream("release_cache");
     release_staging();
     check(cudaMemPoolTrimTo(pool_, 0), "cudaMemPoolTrimTo");
@@ -208,14 +238,15 @@ class Memory {
   }
 
   /// Returns null if the device has not enough memory.
-  static void* from_pool(std::size_t bytes) {
+  static std::byte* from_pool(std::size_t bytes) {
     void* block = nullptr;
     const cudaError_t status = cudaMallocAsync(&block, std::max<std::size_t>(bytes, 1), stream());
-    if (status == cudaSuccess) return block;
+    if (status == cudaSuccess) return static_cast<std::byte*>(block);
     if (status != cudaErrorMemoryAllocation) refuse(status, "cudaMallocAsync");
     cudaGetLastError();  // clears the error
     return nullptr;
   }
+  static void give_to_pool(std::byte* block) { cudaFreeAsync(block, stream()); }
 
   [[noreturn]] void refuse_to_allocate(std::size_t bytes) const {
     std::size_t free = 0, total = 0;
@@ -231,6 +262,7 @@ class Memory {
   }
 
   cudaMemPool_t pool_ = nullptr;
+  FreeBlocks kept_{properties().totalGlobalMem / 8};
   std::uint64_t reserved_ = 0;  ///< bytes of the pool after the last allocation or release
   mutable std::mutex mutex_;
   AllocatorStatistics statistics_;
@@ -314,12 +346,23 @@ int count_gpus(std::string& obstacle) {
   return 0;
 }
 
+/// The oldest driver that takes more than 4 KiB of parameters for a kernel. CUDA itself refuses drivers of older major
+/// versions only.
+constexpr int least_driver = 12010;
+
 /// Makes the GPU the device of this thread, and throws Error if it cannot be used. Returns its number.
 int start_gpu() {
-  is_synchronous();  // throws if the environment's value is a wrong one
+  is_synchronous(), keeps_memory();  // these throw if the environment's values are wrong ones
   std::string obstacle;
   const int count = count_gpus(obstacle);
   require(count > 0, "--device cuda: {}; use --device cpu", obstacle);
+  int driver = 0;
+  check(cudaDriverGetVersion(&driver), "cudaDriverGetVersion");
+  require(
+      driver >= least_driver,
+      "--device cuda: the NVIDIA driver supports CUDA {}; fovea's kernels have parameters of more than 4 KiB, which "
+      "need a driver of CUDA {} or newer; update it, or use --device cpu",
+      version_text(driver), version_text(least_driver));
   require(gpu_number() < count, "--device cuda:{}: there {}, counted from 0", gpu_number(),
           count == 1 ? "is 1 GPU" : fmt::format("are {} GPUs", count));
   check(cudaSetDevice(gpu_number()), "cudaSetDevice");

@@ -53,7 +53,7 @@ cudaError_t cudaGetLastError();
 cudaError_t cudaPeekAtLastError();
 
 // ---- The device ----
-#define CUDART_VERSION 13000
+#define CUDART_VERSION 12090
 cudaError_t cudaDriverGetVersion(int* version);
 struct cudaDeviceProp {
   char name[256];

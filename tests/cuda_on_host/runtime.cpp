@@ -313,7 +313,8 @@ cudaError_t cudaDriverGetVersion(int* version) {
 
 cudaError_t cudaGetDeviceCount(int* number) {
   *number = 0;
-  if (machine().driver < CUDART_VERSION) return runtime().remember(cudaErrorInsufficientDriver);
+  // A driver works with the runtimes of its major version, also with newer ones.
+  if (machine().driver / 1000 < CUDART_VERSION / 1000) return runtime().remember(cudaErrorInsufficientDriver);
   if (machine().devices == 0) return runtime().remember(cudaErrorNoDevice);
   *number = machine().devices;
   return cudaSuccess;
