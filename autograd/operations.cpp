@@ -1,6 +1,7 @@
 #include "autograd/operations.h"
 
 #include "tensor/comparison.h"
+#include "tensor/constant.h"
 #include "tensor/cross_entropy.h"
 #include "tensor/gather.h"
 #include "tensor/gemm.h"
@@ -106,7 +107,7 @@ Variable where(const Tensor& condition, const Variable& a, const Variable& b) {
   return record("where", where(condition, a.value(), b.value()), {a, b},
                 [saved = SavedTensor(condition, "condition")](const Gradients& g, const Node& node) {
                   const Tensor& condition = saved.get(node);
-                  Variable zero(Tensor::zeros({1}, g[0].dtype(), g[0].device()));
+                  Variable zero(constant_like(g[0], 0));
                   return Gradients{node.needs(0) ? where(condition, g[0], zero) : Variable(),
                                    node.needs(1) ? where(condition, zero, g[0]) : Variable()};
                 });
@@ -135,10 +136,10 @@ Variable matmul_like(const Variable& a, const Variable& b, double scale, const T
 
 /// x with 0 in the rows for which the row of g is 0.
 Variable without_unused_rows(const Variable& x, const Variable& g) {
-  const Tensor zero = Tensor::zeros({1}, g.dtype(), g.device());
+  const Tensor zero = constant_like(g, 0);
   const Tensor used = logical_not(equal(g.value(), zero)).to(DType::f32);
-  const Tensor rows = greater(sum(used, {-1}, true), Tensor::zeros({1}, DType::f32, g.device()));
-  return where(rows, x, Variable(Tensor::zeros({1}, x.dtype(), x.device())));
+  const Tensor rows = greater(sum(used, {-1}, true), constant(0, DType::f32, g.device()));
+  return where(rows, x, Variable(constant_like(x, 0)));
 }
 
 /// Corrects the gradient xᵀ g of a weight, times `scale`, for rows of x whose cotangent, the row of g, is 0: they add 0
@@ -501,7 +502,7 @@ namespace {
 Tensor target_distribution(const Tensor& targets, const Tensor& logits, const CrossEntropyOptions& options) {
   const std::int64_t V = logits.size(1);
   const double share = options.label_smoothing / static_cast<double>(V);
-  auto scalar = [&](double x, DType dtype) { return Tensor::full({1}, x, dtype, logits.device()); };
+  auto scalar = [&](double x, DType dtype) { return constant(x, dtype, logits.device()); };
   const Tensor label = targets.reshape({-1, 1});  // [N, 1]
   const Tensor is_ignored = equal(label, scalar(static_cast<double>(options.ignored), label.dtype()));
   const Tensor class_of_row = where(is_ignored, scalar(0, label.dtype()), label);

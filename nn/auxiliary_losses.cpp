@@ -4,6 +4,7 @@
 
 #include "autograd/operations.h"
 #include "nn/lengths.h"
+#include "tensor/constant.h"
 
 namespace fovea {
 
@@ -19,7 +20,7 @@ Variable mean_over_queries(const Variable& values, const Tensor& lengths) {
   if (I == 1) return squeeze(of_query, 1);
   const Tensor count = lengths.to(of_query.device()).to(of_query.dtype()).reshape({-1, 1});
   const Tensor is_real = real_positions(lengths, I, of_query.device());  // [B, I]
-  const Variable zero = Tensor::zeros({1}, of_query.dtype(), of_query.device());
+  const Variable zero = constant_like(of_query, 0);
   return squeeze(sum(where(is_real, of_query, zero), {1}, true) / Variable(count), 1);
 }
 

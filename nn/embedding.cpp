@@ -5,6 +5,7 @@
 
 #include "autograd/operations.h"
 #include "tensor/comparison.h"
+#include "tensor/constant.h"
 #include "tensor/gather.h"
 #include "tensor/range.h"
 
@@ -21,9 +22,8 @@ Initializer embedding_initializer(std::int64_t dim) {
 Tensor rows_except(const Tensor& table, const Tensor& index, std::int64_t padding) {
   Tensor rows = gather_rows(table, index);
   if (table.device() == Device::cpu && are_within(table.select(0, padding), 0)) return rows;
-  const Tensor is_padding =
-      equal(index, Tensor::full({1}, static_cast<double>(padding), index.dtype(), index.device()));
-  return where(is_padding.unsqueeze(-1), Tensor::zeros({1}, rows.dtype(), rows.device()), rows);
+  const Tensor is_padding = equal(index, constant_like(index, static_cast<double>(padding)));
+  return where(is_padding.unsqueeze(-1), constant_like(rows, 0), rows);
 }
 
 /// rows_except() with its gradient, which is 0 for row `padding` of the table.

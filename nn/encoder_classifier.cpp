@@ -3,6 +3,7 @@
 #include "autograd/operations.h"
 #include "nn/lengths.h"
 #include "tensor/comparison.h"
+#include "tensor/constant.h"
 
 namespace fovea {
 
@@ -11,10 +12,9 @@ namespace {
 /// Returns the weights of a mean over the real positions of each sentence, [B, T, 1]: 1 / length at real positions, 0
 /// at padding. Their type and device are those of `like`.
 Tensor mean_weights(const Tensor& lengths, std::int64_t T, const Variable& like) {
-  auto constant = [&](double x) { return Tensor::full({1}, x, DType::f64, like.device()); };
+  auto number = [&](double x) { return constant(x, DType::f64, like.device()); };
   const Tensor length = lengths.to(like.device()).to(DType::f64).reshape({-1, 1});
-  const Tensor weights =
-      where(real_positions(lengths, T, like.device()), map(Divide{}, constant(1), length), constant(0));
+  const Tensor weights = where(real_positions(lengths, T, like.device()), map(Divide{}, number(1), length), number(0));
   return weights.to(like.dtype()).unsqueeze(2);
 }
 

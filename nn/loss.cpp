@@ -4,6 +4,7 @@
 
 #include "autograd/node.h"
 #include "tensor/comparison.h"
+#include "tensor/constant.h"
 #include "tensor/cross_entropy.h"
 #include "tensor/gather.h"
 #include "tensor/gemm.h"
@@ -23,7 +24,7 @@ Variable cross_entropy_loss(const Variable& logits, const Tensor& targets, const
   const Tensor classes = targets.to(logits.device()).reshape({-1});
   Variable losses = sum(cross_entropy(reshape(logits, {-1, logits.size(-1)}), classes, options));
   if (total == Total::sum) return losses;
-  const Tensor ignored = Tensor::full({1}, static_cast<double>(options.ignored), targets.dtype(), targets.device());
+  const Tensor ignored = constant_like(targets, static_cast<double>(options.ignored));
   const Tensor count = sum(logical_not(equal(targets, ignored)).to(losses.dtype()));
   require(targets.device() != Device::cpu || count.item() > 0,
           "cross_entropy_loss: all {} targets are {}, the ignored one; a mean needs at least one other target",
@@ -56,12 +57,10 @@ void add_sum(Tensor& total, const Tensor& x) { map_into(total, Add{}, total, sum
 /// Adds −log p of the targets, which are not smoothed, for rows of these logits.
 void add_unsmoothed(Tensor& total, const Tensor& logits, const Tensor& log_sum_exp, const Tensor& targets,
                     std::int64_t ignored) {
-  const Tensor no_loss =
-      equal(targets, Tensor::full({1}, static_cast<double>(ignored), targets.dtype(), targets.device()));
-  const Tensor place = where(no_loss, Tensor::zeros({1}, targets.dtype(), targets.device()), targets).reshape({-1, 1});
+  const Tensor no_loss = equal(targets, constant_like(targets, static_cast<double>(ignored)));
+  const Tensor place = where(no_loss, constant_like(targets, 0), targets).reshape({-1, 1});
   const Tensor of_target = gather_last(logits, place).reshape({-1}).to(DType::f64);
-  add_sum(total,
-          where(no_loss, Tensor::zeros({1}, DType::f64, logits.device()), map(Subtract{}, log_sum_exp, of_target)));
+  add_sum(total, where(no_loss, constant(0, DType::f64, logits.device()), map(Subtract{}, log_sum_exp, of_target)));
 }
 
 /// Adds the loss of one block of N rows to `total`, together with its gradients with respect to weight and bias. Writes

@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "tensor/constant.h"
+
 namespace fovea {
 
 namespace {
@@ -54,7 +56,7 @@ Variable LstmLayer::forward(const Variable& x, const RealSteps& real, std::span<
   if (backward_) run(*backward_, true);
   Variable states = backward_ ? concat(directions, 2) : directions[0];
   if (!real.active.defined()) return states;
-  return where(real.active, states, Tensor::zeros({1}, states.dtype(), states.device()));
+  return where(real.active, states, constant_like(states, 0));
 }
 
 Lstm::Lstm(const LstmOptions& options) : options_(options), dropout_(options.dropout) {

@@ -5,6 +5,7 @@
 #include "autograd/node.h"
 #include "nn/lengths.h"
 #include "tensor/comparison.h"
+#include "tensor/constant.h"
 #include "tensor/gemm.h"
 #include "tensor/lstm_cell.h"
 
@@ -123,7 +124,7 @@ SequenceGradients run_backward(const ForwardResults& recorded, const Tensor& g_s
                                bool backward) {
   std::int64_t T = g_states.size(0), B = g_states.size(1), n = g_states.size(2);
   Tensor gates = Tensor::empty({T, B, 4 * n}, g_states.dtype(), g_states.device());
-  Tensor zero = Tensor::zeros({1}, g_states.dtype(), g_states.device());
+  Tensor zero = constant_like(g_states, 0);
   Tensor g_hidden = Tensor::zeros({B, n}, g_states.dtype(), g_states.device());
   for (std::int64_t step = T - 1; step >= 0; --step) {
     std::int64_t t = step_at(step, T, backward);

@@ -2,6 +2,7 @@
 
 #include <charconv>
 
+#include "tensor/constant.h"
 #include "tensor/error.h"
 #include "tensor/kernels.h"
 
@@ -45,6 +46,9 @@ Storage::~Storage() { kernels(device_).deallocate(data_, bytes_); }
 
 AllocatorStatistics allocator_statistics(Device device) { return kernels(device).statistics(); }
 void reset_peak(Device device) { kernels(device).reset_peak(); }
-void release_cache(Device device) { kernels(device).release_cache(); }
+void release_cache(Device device) {
+  if (device == Device::cuda) release_constants();
+  kernels(device).release_cache();
+}
 
 }  // namespace fovea

@@ -6,13 +6,14 @@
 
 #include "autograd/operations.h"
 #include "tensor/comparison.h"
+#include "tensor/constant.h"
 #include "tensor/map.h"
 
 namespace fovea {
 
 namespace {
 
-Tensor number_like(const Tensor& x, double value) { return Tensor::full({1}, value, x.dtype(), x.device()); }
+Tensor number_like(const Tensor& x, double value) { return constant_like(x, value); }
 
 /// The first and last key of focus_window() for many queries at once, [B, h, n] in f64.
 struct Windows {

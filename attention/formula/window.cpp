@@ -4,6 +4,7 @@
 
 #include "autograd/operations.h"
 #include "tensor/comparison.h"
+#include "tensor/constant.h"
 #include "tensor/gather.h"
 #include "tensor/reduce.h"
 #include "tensor/top_k.h"
@@ -25,7 +26,7 @@ Segments segments_of(std::int64_t J, std::int64_t b, Device device) {
   const Tensor segments = Tensor::arange(count, DType::f64, device).unsqueeze(1).expand({count, b});
   const Tensor number = segments.reshape({count * b}).slice(0, 0, J);
   const auto size = static_cast<double>(b);
-  const Tensor end = Tensor::full({1}, static_cast<double>(J - 1), DType::f64, device);
+  const Tensor end = constant(static_cast<double>(J - 1), DType::f64, device);
   const Tensor first = map(Affine{size, 0}, number), last = map(Minimum{}, map(Affine{size, size - 1}, number), end);
   return {first.to(DType::i64), last.to(DType::i64), number.to(DType::i64), count};
 }
@@ -33,7 +34,7 @@ Segments segments_of(std::int64_t J, std::int64_t b, Device device) {
 /// For each row, 1 at its first maximum and 0 elsewhere. A row of zeros stays zero, and a row that contains a NaN is
 /// not changed. The result has no gradient.
 Tensor first_largest(const Tensor& phi) {
-  const Tensor zero = Tensor::zeros({1}, phi.dtype(), phi.device());
+  const Tensor zero = constant_like(phi, 0);
   const TopK first = top_k(phi, 1);
   const Tensor one = Tensor::full(first.values.shape(), 1, phi.dtype(), phi.device());
   const Tensor chosen = scatter_add_last(where(greater(first.values, zero), one, zero), first.index, phi.size(-1));
@@ -94,7 +95,7 @@ Variable window_mask(const PointerWindow& window, std::span<const Variable> capt
   Variable mask = mask_of(window, window_pointers(window, captured, in));
   Tensor allow = in.allow();
   if (!allow.defined()) return mask;
-  return where(allow, mask, Tensor::zeros({1}, mask.dtype(), mask.device()));
+  return where(allow, mask, constant_like(mask, 0));
 }
 
 Variable apply_window(const PointerWindow& window, const Variable& pairs, std::span<const Variable> captured,

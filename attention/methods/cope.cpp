@@ -1,6 +1,7 @@
 #include "attention/methods/cope.h"
 
 #include "tensor/comparison.h"
+#include "tensor/constant.h"
 
 namespace fovea {
 
@@ -11,7 +12,7 @@ class PositionTerm : public CustomTerm {
  public:
   Variable composed(const Variable& scores, const AttentionContext& in,
                     std::span<const Variable> captured) const override {
-    const Variable zero = Tensor::zeros({1}, scores.dtype(), scores.device());
+    const Variable zero = constant_like(scores, 0);
     const std::int64_t longest = captured[0].size(-1) - 1;
     Variable gates = sigmoid(scores);
     if (const Tensor seen = in.seen(); seen.defined()) gates = where(seen, gates, zero);

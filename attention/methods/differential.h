@@ -15,6 +15,7 @@
 
 #include "attention/method.h"
 #include "nn/linear.h"
+#include "tensor/constant.h"
 
 namespace fovea {
 
@@ -52,7 +53,7 @@ class DifferentialAttention : public LocalnessMethod {
     const Variable queries = in.project(query_, in.query_states);
     const Variable keys = in.all_keys(&key_, [&] { return in.project(key_, in.key_states); });
     // λ may grow without bound, but from e^40 on the norm of each head hides it, and e^89 would be infinite in f32
-    const Variable most = Tensor::full({1}, greatest_exponent, lambda_q1_.dtype(), lambda_q1_.device());
+    const Variable most = constant_like(lambda_q1_, greatest_exponent);
     auto factor = [&](const Variable& q, const Variable& k) { return exp(minimum(sum(q * k, {0}, true), most)); };
     const Variable lambda = factor(lambda_q1_, lambda_k1_) - factor(lambda_q2_, lambda_k2_) + lambda_init_;
     plan.second_maps.push_back(
@@ -64,7 +65,7 @@ class DifferentialAttention : public LocalnessMethod {
   }
   Variable finish(const Variable& heads, const AttentionContext&) override {
     // Heads with elements above 1e15 are divided by a constant first, so that their squares do not overflow in f32.
-    const Tensor one = Tensor::full({1}, 1, heads.dtype(), heads.device());
+    const Tensor one = constant_like(heads, 1);
     const Tensor largest = maximum_over(map(Abs{}, heads.value()), {-1}, true);
     const Variable shrink(map(Divide{}, one, map(Maximum{}, one, map(Affine{1e-15, 0}, largest))));
     const Variable small = heads * shrink;

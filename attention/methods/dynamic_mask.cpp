@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "attention/engine/composed.h"
+#include "tensor/constant.h"
 
 namespace fovea {
 
@@ -28,7 +29,7 @@ Variable DynamicMask::offset_table(std::int64_t clip) const {
   const Tensor nearest_first = Tensor::arange(clip, DType::f64, left_.device());
   const Tensor farthest_first = map(Affine{-1, static_cast<double>(clip - 1)}, nearest_first).to(DType::i64);
   Variable before = gather_last(slice(left_, 0, 0, clip), farthest_first);
-  return concat({before, Tensor::zeros({1}, left_.dtype(), left_.device()), slice(right_, 0, 0, clip)}, 0);
+  return concat({before, constant_like(left_, 0), slice(right_, 0, 0, clip)}, 0);
 }
 
 void DynamicMask::add_terms(const AttentionContext& in, Plan& plan) {

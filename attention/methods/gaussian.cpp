@@ -2,6 +2,7 @@
 
 #include "attention/engine/attend.h"
 #include "tensor/comparison.h"
+#include "tensor/constant.h"
 
 namespace fovea {
 
@@ -23,7 +24,7 @@ Variable visible_key_sum(const AttentionContext& in) {
   // keys.
   Variable nothing = Tensor::zeros({key.size(0), key.size(2), 1}, key.dtype(), key.device());
   Variable prefix = concat({nothing, cumulative_sum(transpose(key, 1, 2))}, 2);  // [B, d, J + 1]
-  const Tensor all = Tensor::full({1}, static_cast<double>(key.size(1)), end.dtype(), end.device());
+  const Tensor all = constant_like(end, static_cast<double>(key.size(1)));
   Variable total = gather_last(prefix, where(less(end, all), end, all));
   if (first.defined()) total = total - gather_last(prefix, first);
   return transpose(total, 1, 2);
@@ -31,7 +32,7 @@ Variable visible_key_sum(const AttentionContext& in) {
 
 /// The mean of the projected keys of all heads that each query may see, [B, 1, d], or [B, I, d] in causal attention.
 Variable mean_visible_key(const AttentionContext& in) {
-  Variable count = maximum(transpose(in.length, 1, 2), Tensor::full({1}, 1, in.length.dtype(), in.length.device()));
+  Variable count = maximum(transpose(in.length, 1, 2), constant_like(in.length, 1));
   const Variable mean = visible_key_sum(in) / count;
   // heads that share a key have the same mean
   const std::int64_t D = in.key.size(3), H = (in.whole ? *in.whole : in).query.size(1), G = mean.size(2) / D;
@@ -115,7 +116,7 @@ void GaussianLocalness::add_terms(const AttentionContext& in, Plan& plan) {
     plan.quantity("hidden", [hidden] { return mean(abs(unsqueeze(hidden, 1)), {3}); });
   }
   Variable P = center(in, hidden), D = width(in, hidden);
-  const Variable one = Tensor::full({1}, 1, D.dtype(), D.device());
+  const Variable one = constant_like(D, 1);
   plan.biases.push_back(pointwise(GaussianBias{}, PerQuery{P}, PerQuery{one / D}));
   plan.quantity("center", P);
   const bool by_query = options_.window == Window::query || options_.window == Window::layer;
@@ -143,7 +144,7 @@ Variable GaussianLocalness::width(const AttentionContext& in, const Variable& hi
       break;
   }
   if (options_.epsilon > 0) return D + options_.epsilon;
-  return maximum(D, Tensor::full({1}, 1e-3, D.dtype(), D.device()));
+  return maximum(D, constant_like(D, 1e-3));
 }
 
 }  // namespace fovea

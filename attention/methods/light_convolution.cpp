@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tensor/comparison.h"
+#include "tensor/constant.h"
 
 namespace fovea {
 
@@ -21,7 +22,7 @@ class Convolution : public PairlessMixer {
     const Tensor units = equal(key.reshape({J, 1}), key).to(in.value.dtype()).reshape({1, 1, J, J});
     const Variable w =
         broadcast_to(convolved(in, units, captured[0]), {in.query.size(0), in.query.size(1), in.query.size(2), J});
-    return in.allowed.defined() ? where(in.allowed, w, Tensor::zeros({1}, w.dtype(), w.device())) : w;
+    return in.allowed.defined() ? where(in.allowed, w, constant_like(w, 0)) : w;
   }
 
  private:
@@ -37,7 +38,7 @@ class Convolution : public PairlessMixer {
     };
     const std::int64_t before = std::clamp<std::int64_t>(from - first, 0, end - first);
     const Variable rows = concat({zeros(before), known, zeros(end - first - before - (to - from))}, 2);
-    const Variable zero = Tensor::zeros({1}, x.dtype(), x.device());
+    const Variable zero = constant_like(x, 0);
     auto neighbour = [&](std::int64_t r) {  // c_r v_{i+r−left} for all queries i
       const Variable weighted = slice(c, 3, r, r + 1) * slice(rows, 2, r, r + I);
       return in.document_start.defined() ? where(is_visible(in, first + r), weighted, zero) : weighted;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tensor/comparison.h"
+#include "tensor/constant.h"
 
 namespace fovea {
 
@@ -12,7 +13,7 @@ Variable feature_map(const Variable& x) { return exp(-relu(-x)) + relu(x); }  //
 
 /// sums / max(total, 1e-9)
 Variable ratio(const Variable& sums, const Variable& total) {
-  return sums / maximum(total, Tensor::full({1}, Renormalization::least, total.dtype(), total.device()));
+  return sums / maximum(total, constant_like(total, Renormalization::least));
 }
 
 class FeatureProducts : public PairlessMixer {
@@ -35,8 +36,7 @@ class FeatureProducts : public PairlessMixer {
   }
   Variable weights(const AttentionContext& in, std::span<const Variable>) const override {
     Variable products = matmul(feature_map(in.query), transpose(feature_map(in.key), 2, 3));
-    if (const Tensor seen = in.seen(); seen.defined())
-      products = where(seen, products, Tensor::zeros({1}, products.dtype(), products.device()));
+    if (const Tensor seen = in.seen(); seen.defined()) products = where(seen, products, constant_like(products, 0));
     return ratio(products, sum(products, {-1}, true));
   }
 
@@ -54,7 +54,7 @@ class FeatureProducts : public PairlessMixer {
       const Variable queries = slice(q, 2, first, first + n), values = slice(v, 2, key, key + n),
                      keys = transpose(slice(k, 2, key, key + n), 2, 3);
       const Tensor seen = allowed_pairs({{}, Tensor::arange(n, DType::i32, q.device(), 1)}, n);
-      const Variable zero = Tensor::zeros({1}, q.dtype(), q.device());
+      const Variable zero = constant_like(q, 0);
       chunks.push_back(matmul(where(seen, matmul(queries, keys), zero), values) + matmul(queries, state));
       state = state + matmul(keys, values);
     }
@@ -67,7 +67,7 @@ class FeatureProducts : public PairlessMixer {
   /// behind the chunk only those of the document of its last query. q, k and v as in output().
   static Variable document_sums(const AttentionContext& in, const Variable& q, const Variable& k, const Variable& v) {
     const std::int64_t I = q.size(2), most = 64;
-    const Variable zero = Tensor::zeros({1}, q.dtype(), q.device());
+    const Variable zero = constant_like(q, 0);
     const Tensor first = in.visible.first.unsqueeze(-1), end = in.visible.end.unsqueeze(-1);  // [B, 1, I, 1]
     const Tensor position = Tensor::arange(I, DType::i32, q.device()).reshape({I, 1});
     auto at = [&](std::int64_t i) { return position.slice(0, i, i + 1); };

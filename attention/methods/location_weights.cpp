@@ -5,6 +5,7 @@
 
 #include "attention/engine/composed.h"
 #include "attention/methods/score.h"
+#include "tensor/constant.h"
 
 namespace fovea {
 
@@ -38,8 +39,7 @@ Variable density_sum(const AttentionContext& in, const PairTerm& log_density) {
   Variable z = apply_term(log_density, no_logits(in), in);
   Tensor allow = in.seen();
   if (!allow.defined()) return sum(exp(z), {-1});
-  return sum(exp(where(allow, z, Tensor::full({1}, -std::numeric_limits<double>::infinity(), z.dtype(), z.device()))),
-             {-1});
+  return sum(exp(where(allow, z, constant_like(z, -std::numeric_limits<double>::infinity()))), {-1});
 }
 
 }  // namespace
@@ -59,8 +59,7 @@ LocationDensity::LocationDensity(const MethodShape& shape, const Options& option
 }
 
 void LocationDensity::add_terms(const AttentionContext& in, Plan& plan) {
-  Variable scale = options_.learned ? softplus(rho_)
-                                    : Variable(Tensor::full({1}, options_.scale, in.query.dtype(), in.query.device()));
+  Variable scale = options_.learned ? softplus(rho_) : Variable(constant_like(in.query, options_.scale));
   plan.scores.push_back(no_score(in));
   plan.biases.push_back(log_density({scale}));
   plan.quantity("scale", scale);

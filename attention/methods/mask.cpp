@@ -1,6 +1,7 @@
 #include "attention/methods/mask.h"
 
 #include "tensor/comparison.h"
+#include "tensor/constant.h"
 #include "tensor/requirements.h"
 
 namespace fovea {
@@ -14,7 +15,7 @@ namespace {
 
 /// Throws Error unless all values are in [0, 1]; for a mask on a GPU, when the host next waits for it.
 void require_unit_interval(const Tensor& mask) {
-  auto number = [&](double x) { return Tensor::full({1}, x, mask.dtype(), mask.device()); };
+  auto number = [&](double x) { return constant_like(mask, x); };
   require_everywhere("man", "mask", logical_and(less_equal(number(0), mask), less_equal(mask, number(1))),
                      "must be in [0, 1]");
 }
@@ -29,7 +30,7 @@ void MaskAttention::add_terms(const AttentionContext& in, Plan& plan) {
     plan.biases.push_back(pointwise(LogMaskBias{.smallest = 1e-10, .instead = 1e-10}, PerPair{in.mask}));
   } else {
     plan.biases.push_back(pointwise(LogMaskBias{}, PerPair{in.mask}));
-    plan.masks.push_back({logical_not(less_equal(mask, Tensor::zeros({1}, mask.dtype(), mask.device())))});
+    plan.masks.push_back({logical_not(less_equal(mask, constant_like(mask, 0)))});
   }
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tensor/comparison.h"
+#include "tensor/constant.h"
 #include "tensor/map.h"
 
 namespace fovea {
@@ -13,7 +14,7 @@ constexpr double far = 1e9;  // beyond the position of any key
 
 /// ⌊x⌋, at least −far and at most far; far where x is NaN.
 Tensor rounded_down(const Tensor& x) {
-  auto number = [&](double value) { return Tensor::full({1}, value, x.dtype(), x.device()); };
+  auto number = [&](double value) { return constant_like(x, value); };
   const Tensor known = where(less_equal(x, x), x, number(far));  // a comparison with NaN is false
   return map(Floor{}, map(Minimum{}, map(Maximum{}, known, number(-far)), number(far)));
 }

@@ -9,6 +9,7 @@
 /// is computed: the products q_i · R and q_i · C are tables [I, 2 clip + 1], from which pairs read.
 #pragma once
 #include "attention/method.h"
+#include "tensor/constant.h"
 #include "tensor/map.h"
 
 namespace fovea {
@@ -28,7 +29,7 @@ class GridBias : public CustomTerm {
     const Tensor of_query = captured[2].value().slice(-1, axis, axis + 1),
                  of_key = captured[3].value().slice(-1, axis, axis + 1).transpose(-1, -2);
     const auto clip = static_cast<double>((products.size(-1) - 1) / 2);
-    auto number = [&](double x) { return Tensor::full({1}, x, of_key.dtype(), of_key.device()); };
+    auto number = [&](double x) { return constant_like(of_key, x); };
     const Tensor distance = map(Subtract{}, of_key, of_query);  // [B or 1, 1, I, J]
     const Tensor near = map(Minimum{}, map(Maximum{}, distance, number(-clip)), number(clip));
     return gather_last(products, map(Affine{1, clip}, near).to(DType::i64));

@@ -2,13 +2,14 @@
 
 #include "autograd/node.h"
 #include "tensor/comparison.h"
+#include "tensor/constant.h"
 #include "tensor/softmax.h"
 
 namespace fovea {
 
 namespace {
 
-Tensor scalar(double x, const Tensor& like) { return Tensor::full({1}, x, like.dtype(), like.device()); }
+Tensor scalar(double x, const Tensor& like) { return constant_like(like, x); }
 
 /// The number of true elements in each row of `chosen`, at least 1, in the type of `like`.
 Tensor counted(const Tensor& chosen, const Tensor& like) {

@@ -4,6 +4,7 @@
 
 #include "attention/engine/composed.h"
 #include "tensor/comparison.h"
+#include "tensor/constant.h"
 #include "tensor/support/warning.h"
 
 namespace fovea {
@@ -63,7 +64,7 @@ class GivenWindow : public CustomTerm {
     const Tensor number = map(Floor{}, map(Affine{1.0 / static_cast<double>(segment_), 0.5 / double(segment_)}, j));
     auto scaled = [&](double first) {  // the key `first` of every key's segment, or the last key
       const Tensor key = map(Affine{static_cast<double>(segment_), first}, number);
-      return map(Minimum{}, key, Tensor::full({1}, static_cast<double>(J - 1), DType::f64, j.device())).to(DType::i64);
+      return map(Minimum{}, key, constant(static_cast<double>(J - 1), DType::f64, j.device())).to(DType::i64);
     };
     const Tensor start = scaled(0), end = scaled(static_cast<double>(segment_ - 1));
     auto F = [&](const Variable& phi) { return gather_last(cumulative_sum(phi), end); };
@@ -197,7 +198,7 @@ void DifferentiableWindow::add_given_window(const AttentionContext& in, Plan& pl
     const Shape pairs{in.query.size(0), in.query.size(1), in.query.size(2), in.key.size(2)};
     const Variable mask = broadcast_to(term->window(in, std::vector<Variable>{left, right}), pairs);
     const Tensor allow = in.allow();
-    return allow.defined() ? where(allow, mask, Tensor::zeros({1}, mask.dtype(), mask.device())) : mask;
+    return allow.defined() ? where(allow, mask, constant_like(mask, 0)) : mask;
   });
   if (positions && !additive)
     plan.windows.push_back(pointwise(WindowBetween{options_.mask, static_cast<double>(options_.segment)},
