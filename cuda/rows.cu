@@ -1,7 +1,6 @@
 // The GPU's kernels for the row formulas (tensor/formula/row_formulas.h).
 #include "cuda/row.h"
 #include "tensor/provide.h"
-#include "tensor/reduce.h"
 
 namespace fovea::cuda {
 
@@ -60,6 +59,34 @@ struct RowArguments {
   }
 };
 
+constexpr int joined_columns = warp_lanes, joined_groups = block_threads / joined_columns;
+
+/// out[c] = Σ_p parts[p, c]: each block adds up 32 columns, each warp every eighth part of them, always in one order.
+template <class T>
+__global__ void join_columns(const double* parts, std::int64_t count, std::int64_t columns, T* out) {
+  __shared__ SharedArray<double, block_threads> sums;
+  const int lane = static_cast<int>(threadIdx.x) % joined_columns,
+            group = static_cast<int>(threadIdx.x) / joined_columns;
+  const std::int64_t column = static_cast<std::int64_t>(blockIdx.x) * joined_columns + lane;
+  double total = 0;
+  if (column < columns)
+    for (std::int64_t part = group; part < count; part += joined_groups) total += parts[part * columns + column];
+  sums[group * joined_columns + lane] = total;
+  __syncthreads();
+  if (group > 0 || column >= columns) return;
+  for (int other = 1; other < joined_groups; ++other) total += sums[other * joined_columns + lane];
+  out[column] = static_cast<T>(total);
+}
+
+/// Adds up the parts of the column sums, f64 [count, columns], into `out`, which has as many elements, contiguous.
+template <class T>
+void join(const Tensor& parts, Tensor out) {
+  const std::int64_t columns = parts.size(1);
+  launch("join_columns", traffic(parts) + traffic(out), join_columns<T>,
+         {static_cast<unsigned>((columns + joined_columns - 1) / joined_columns)}, parts.data<double>(), parts.size(0),
+         columns, out.mutable_data<T>());
+}
+
 /// Runs the formula on all rows, spread as Spread says. Each block computes one part of the column sums; the number of
 /// blocks does not depend on the device, so that results repeat everywhere.
 template <class T, class Spread, class Formula>
@@ -76,7 +103,7 @@ void run_spread(const Formula& formula, const RowOperands& given) {
   }
   launch(Formula::name, arguments.bytes, run_rows_kernel<T, Formula, Spread>, {blocks}, formula, rows, arguments.all,
          columns.defined() ? columns.mutable_data<double>() : nullptr);
-  if (columns.defined()) Tensor(*given.column_sums).copy_from(sum(columns, {0}).reshape(given.column_sums->shape()));
+  if (columns.defined()) join<T>(columns, *given.column_sums);
 }
 
 template <class Formula>
