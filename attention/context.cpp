@@ -34,8 +34,10 @@ Variable without_padding(const AttentionContext& in, const Variable& x) {
   return where(real.reshape({real.size(0), 1, J, 1}), x, Tensor::zeros({1}, x.dtype(), x.device()));
 }
 
-Tensor allowed_pairs(const KeyRange& range, std::int64_t J, std::int64_t first_key) {
-  if (!range.first.defined() && !range.end.defined()) return {};
+namespace {
+
+/// allowed_pairs() of a range with at least one bound.
+Tensor make_pairs(const KeyRange& range, std::int64_t J, std::int64_t first_key) {
   auto column = [](const Tensor& bound) { return bound.unsqueeze(-1); };
   const Device device = (range.end.defined() ? range.end : range.first).device();
   const Tensor key = Tensor::arange(J, DType::i32, device, first_key);
@@ -44,6 +46,26 @@ Tensor allowed_pairs(const KeyRange& range, std::int64_t J, std::int64_t first_k
   if (!range.first.defined()) return allow;
   const Tensor after = less_equal(column(range.first), key);
   return allow.defined() ? logical_and(allow, after) : after;
+}
+
+bool is_same(const Tensor& a, const Tensor& b) {
+  return a.defined() == b.defined() && (!a.defined() || a.is_same_view(b));
+}
+
+}  // namespace
+
+Tensor allowed_pairs(const KeyRange& range, std::int64_t J, std::int64_t first_key) {
+  if (!range.first.defined() && !range.end.defined()) return {};
+  if (!range.known) return make_pairs(range, J, first_key);
+  constexpr std::int64_t most_kept = 1 << 24;  // larger masks would take more memory than the blockwise engine
+  KnownPairs& known = *range.known;
+  const std::uint64_t version = range.first.version() + range.end.version();
+  if (known.pairs.defined() && is_same(known.first, range.first) && is_same(known.end, range.end) &&
+      known.version == version && known.keys == J && known.first_key == first_key)
+    return known.pairs;
+  Tensor pairs = make_pairs(range, J, first_key);
+  if (pairs.elements() <= most_kept) known = {range.first, range.end, pairs, version, J, first_key};
+  return pairs;
 }
 
 Variable slice_heads(const Variable& x, HeadRange heads) {

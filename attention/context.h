@@ -18,10 +18,21 @@ struct HeadRange {
   std::int64_t first = 0, count = 0;
 };
 
+struct KnownPairs;
+
 /// An interval of keys for each query, first ≤ j < end. Both bounds are i32 on the device of the queries and broadcast
 /// to [B, H, I]. An undefined `first` stands for 0, an undefined `end` for the number of keys.
 struct KeyRange {
   Tensor first, end;
+  /// Where allowed_pairs() of this range is kept for the next caller; null: nowhere.
+  std::shared_ptr<KnownPairs> known = {};
+};
+
+/// The mask of a range, which several layers may need, and what it was made of.
+struct KnownPairs {
+  Tensor first, end, pairs;
+  std::uint64_t version = 0;  ///< the sum of the bounds' versions
+  std::int64_t keys = 0, first_key = 0;
 };
 
 /// The positions of consecutive tokens.

@@ -10,6 +10,7 @@
 
 #include "nn/decoder_memory.h"
 #include "nn/module.h"
+#include "nn/shared_tensors.h"
 
 namespace fovea {
 
@@ -72,7 +73,14 @@ struct AttentionInput {
   /// the keys and values at the positions of its queries, because the memory holds the earlier keys and values. A call
   /// of cross-attention passes the whole source every time, although only the first call reads it.
   DecoderMemory* memory = nullptr;
+  /// What the attentions of one call of a model have in common. Null: each computes it for itself.
+  std::shared_ptr<SharedTensors> shared = {};
 
+  /// Calls shared->once(), or only make() if there are no shared tensors.
+  template <class Make>
+  auto once(const std::string& name, const Make& make) const {
+    return shared ? shared->once(name, make) : make();
+  }
   /// Whether this call appends its keys and values to the keys and values in `memory`.
   bool appends_keys() const { return memory && causal; }
   /// Number of keys that the last query may see, including the keys in `memory`.

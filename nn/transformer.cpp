@@ -7,7 +7,6 @@
 #include "autograd/recompute.h"
 #include "nn/auxiliary_losses.h"
 #include "nn/lengths.h"
-#include "tensor/comparison.h"
 #include "tensor/range.h"
 
 namespace fovea {
@@ -33,17 +32,31 @@ void check_states(const char* what, const Variable& states, const Tensor& length
   require_lengths(what, lengths, states.size(0), 0, states.size(1));
 }
 
+/// Numbers beyond this are out of range, as in the attentions (layers/unseen_rows.h).
+constexpr double largest_number = 1e8;
+
+/// `value`, or 0 where x is a number of padding that is out of range: x itself, or a gradient.
+struct UsablePadding {
+  static constexpr const char* name = "usable_padding";
+  template <class T>
+  FOVEA_HD FOVEA_INLINE T operator()(T value, T x, T position, T length) const {
+    return select((abs(x) <= T(largest_number)) | (position < length), value, T(0));
+  }
+};
+
 /// The states with 0 for numbers of padding that are NaN, infinite or beyond 1e8, which no layer could compute with:
 /// gradients of parameters are sums over all rows, and 0 · NaN is NaN in them. On the CPU this is one pass over the
 /// states.
 Variable with_usable_padding(const Variable& states, const Tensor& lengths) {
-  constexpr double largest = 1e8;  // as in the attentions (layers/unseen_rows.h)
-  if (states.device() == Device::cpu && are_within(states.value(), largest)) return states;
-  const Device device = states.device();
-  const Tensor inside =
-      less_equal(map(Abs{}, states.value()), Tensor::full({1}, largest, states.dtype(), states.device()));
-  const Tensor real = real_positions(lengths, states.size(1), device).unsqueeze(-1);
-  return where(logical_or(inside, real), states, Variable(Tensor::zeros({1}, states.dtype(), device)));
+  const Tensor& x = states.value();
+  if (states.device() == Device::cpu && are_within(x, largest_number)) return states;
+  const std::int64_t T = states.size(1);
+  const Tensor position = Tensor::arange(T, states.dtype(), states.device()).reshape({T, 1});
+  const Tensor length = lengths.to(states.dtype()).reshape({-1, 1, 1});
+  return record("usable_padding", map(UsablePadding{}, x, x, position, length), {states},
+                [x = Saved(states), position, length](const Gradients& g, const Node& node) -> Gradients {
+                  return {map(UsablePadding{}, g[0], x.get(node), Variable(position), Variable(length))};
+                });
 }
 
 /// Applies the sub-layer `f` to x, with residual connection, dropout and layer norm in the order of `kind`.
@@ -116,6 +129,7 @@ Variable TransformerLayer::attend(Part& part, const Variable& states, const Stac
                            .causal = causal_ && !part.cross,
                            .query_offset = in.position};
   attention.memory = in.memory;
+  attention.shared = in.shared;
   if (in.traces) {
     in.traces->emplace_back().name = name() + "." + part.attention->name();
     attention.trace = &in.traces->back();
@@ -196,6 +210,7 @@ Variable TransformerStack::forward(const StackInput& in) {
   if (in.traces) in.traces->clear();
   StackInput at = in;
   at.lengths_are_checked = true;
+  at.shared = std::make_shared<SharedTensors>();
   // all layers read the lengths, which are copied to the states' device once
   if (in.lengths.defined()) at.lengths = in.lengths.to(in.states.device());
   if (in.source_lengths.defined()) at.source_lengths = in.source_lengths.to(in.states.device());

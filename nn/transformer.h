@@ -57,7 +57,8 @@ struct StackInput {
   Variable source = {};
   Tensor source_lengths = {};        ///< number of real states of each source, i32 [B]; if undefined, J each
   bool lengths_are_checked = false;  ///< AttentionInput::key_lengths_are_checked; a stack sets it for its layers
-  std::int64_t position = 0;         ///< position of the first state; > 0 in step-by-step decoding
+  std::shared_ptr<SharedTensors> shared = {};  ///< AttentionInput::shared; a stack makes it for its layers
+  std::int64_t position = 0;                   ///< position of the first state; > 0 in step-by-step decoding
   /// Keys and values of earlier positions, in step-by-step decoding; null otherwise.
   DecoderMemory* memory = nullptr;
   std::vector<AttentionTrace>* traces = nullptr;  ///< unless null, gets one entry per attention, in order

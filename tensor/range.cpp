@@ -6,7 +6,8 @@
 #include <vector>
 
 #include "tensor/cpu/parallel.h"
-#include "tensor/error.h"
+#include "tensor/requirements.h"
+#include "tensor/rows.h"
 
 namespace fovea {
 
@@ -42,6 +43,25 @@ bool are_within(const Tensor& x, double limit) {
 bool are_finite(const Tensor& x) {
   return are_within(x, x.dtype() == DType::f64 ? std::numeric_limits<double>::max()
                                                : static_cast<double>(std::numeric_limits<float>::max()));
+}
+
+RowsWithinRange rows_within_range(const Tensor& x, const Tensor& allowed, double hidden, double seen) {
+  require_rows("rows_within_range", x);
+  require_real("rows_within_range", x);
+  const Shape rows = leading_shape(x.shape());
+  RowsWithinRange out{Tensor::empty(x.shape(), x.dtype(), x.device()), Tensor::empty(rows, x.dtype(), x.device())};
+  if (x.size(-1) == 0) out.marks.fill(0);
+  const Tensor mask = allowed.defined() ? allowed.unsqueeze(-1).expand(x.shape()) : Tensor();
+  run_rows(formula::WithinRange{{}, hidden, seen}, {rows, x.size(-1), {&x}, {&out.kept, &out.marks}, &mask});
+  return out;
+}
+
+Tensor sum_of_allowed(const Tensor& x, const Tensor& allowed, const Tensor& start) {
+  require_real("sum_of_allowed", x);
+  const Tensor of_queries = x.unsqueeze(1);  // [B, 1, J]
+  Tensor out = Tensor::empty(start.shape(), x.dtype(), x.device());
+  run_rows(formula::AllowedSum{}, {start.shape(), x.size(-1), {&of_queries, &start}, {&out}, &allowed});
+  return out;
 }
 
 }  // namespace fovea

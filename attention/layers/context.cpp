@@ -5,6 +5,7 @@
 
 #include "nn/linear.h"
 #include "tensor/comparison.h"
+#include "tensor/constant.h"
 #include "tensor/requirements.h"
 
 namespace fovea {
@@ -35,12 +36,31 @@ KeyRange visible_keys(const AttentionInput& input, std::int64_t I, std::int64_t 
 }
 
 /// Number of keys that each query may see: [B or 1, 1, 1], or [B or 1, 1, I] if causal.
-Variable visible_length(const AttentionInput& input, std::int64_t I, std::int64_t J, DType dtype) {
+Tensor visible_length(const AttentionInput& input, std::int64_t I, std::int64_t J, DType dtype) {
   const Device device = input.query.device();
   Tensor length = input.key_lengths.defined() ? input.key_lengths.to(device).to(dtype).reshape({-1, 1, 1})
                                               : Tensor::full({1, 1, 1}, static_cast<double>(J), dtype, device);
   if (input.causal) length = map(Minimum{}, length, Tensor::arange(I, dtype, device, input.query_offset + 1));
   return length;
+}
+
+/// What the attentions of a call compute alike from lengths, causality and sizes.
+struct LengthsOfCall {
+  KeyRange visible;
+  Tensor length, positions;
+};
+
+LengthsOfCall lengths_of_call(const AttentionInput& input, std::int64_t I, std::int64_t J) {
+  const DType dtype = input.query.dtype();
+  const void* lengths = input.key_lengths.defined() ? input.key_lengths.address() : nullptr;
+  const std::string name =
+      fmt::format("lengths {} {} {} {} {} {}", lengths, I, J, input.causal, input.query_offset, fovea::name(dtype));
+  return input.once(name, [&] {
+    LengthsOfCall made{visible_keys(input, I, J), visible_length(input, I, J, dtype),
+                       Tensor::arange(std::max(input.query_offset + I, J), dtype, input.query.device())};
+    if (input.shared) made.visible.known = std::make_shared<KnownPairs>();
+    return made;
+  });
 }
 
 /// For each token, the interval of the tokens of its document, i32 [B, 1, T]. Throws Error unless this is
@@ -84,7 +104,7 @@ void add_documents(const AttentionInput& input, AttentionContext& in) {
                 before.defined() ? where(less(before, documents.end), before, documents.end) : documents.end};
   in.document_start = documents.first.to(dtype);
   const Tensor length = map(Subtract{}, in.visible.end.to(dtype), in.document_start.value());
-  in.length = map(Maximum{}, length, Tensor::zeros({1}, dtype, input.query.device()));  // a padded query has length 0
+  in.length = map(Maximum{}, length, constant(0, dtype, input.query.device()));  // a padded query has length 0
 }
 
 /// The previous focus with a dimension of heads: [B] → [B, 1], and [B, H] as it is; undefined if `focus` is. Throws
@@ -106,16 +126,16 @@ AttentionContext context_of(const AttentionInput& input, Place place) {
   AttentionContext in;
   in.query_states = input.query;
   in.key_states = input.key;
-  in.visible = visible_keys(input, I, J);
+  const LengthsOfCall lengths = lengths_of_call(input, I, J);
+  in.visible = lengths.visible;
   in.causal = input.causal;
   in.query_offset = input.query_offset;
   in.place = place;
-  in.length = visible_length(input, I, J, input.query.dtype());
+  in.length = Variable(lengths.length);
   if (input.documents.defined()) add_documents(input, in);
   const std::int64_t end = input.query_offset + I;
-  const Tensor positions = Tensor::arange(std::max(end, J), input.query.dtype(), input.query.device());
-  in.query_positions = positions.slice(0, input.query_offset, end);
-  in.key_positions = positions.slice(0, 0, J);
+  in.query_positions = lengths.positions.slice(0, input.query_offset, end);
+  in.key_positions = lengths.positions.slice(0, 0, J);
   in.step_input = input.step_input;
   in.previous_focus = focus_of_heads(input.previous_focus, B);
   in.memory = input.memory;
@@ -199,7 +219,7 @@ Tensor checked_allowed(const Tensor& allowed, const Shape& pairs, Device device)
   require((allowed.dtype() == DType::boolean || allowed.dtype() == DType::u8) && fits_pairs(allowed.shape(), pairs),
           "attention: 'allowed' is {}; expected bool or u8 {}, where all but the last may be 1", allowed, pairs);
   const Tensor mask = allowed.to(device);
-  return mask.dtype() == DType::u8 ? greater(mask, Tensor::zeros({1}, DType::u8, device)) : mask;
+  return mask.dtype() == DType::u8 ? greater(mask, constant(0, DType::u8, device)) : mask;
 }
 
 namespace {

@@ -10,6 +10,7 @@
 #include "autograd/operations.h"
 #include "nn/auxiliary_losses.h"
 #include "tensor/comparison.h"
+#include "tensor/constant.h"
 #include "tensor/random.h"
 #include "tensor/range.h"
 
@@ -24,13 +25,14 @@ thread_local SeenPairs* innermost = nullptr;
 /// Whether one of the elements of x [..., T, ...] is true, over the dimensions `dims`, which are removed.
 Tensor any_of(const Tensor& x, std::initializer_list<int> dims) {
   const Tensor count = sum(x.to(DType::f32), dims);
-  return greater(count, Tensor::zeros({1}, DType::f32, x.device()));
+  return greater(count, constant(0, DType::f32, x.device()));
 }
 
 }  // namespace
 
-SeenPairs::SeenPairs(bool collects, Tensor marks)
-    : marks_(std::move(marks)), collects_(collects), before_(std::exchange(innermost, this)) {}
+SeenPairs::SeenPairs(bool collects) : collects_(collects), before_(std::exchange(innermost, this)) {}
+SeenPairs::SeenPairs(Tensor marks, Tensor sums)
+    : sums(std::move(sums)), marks_(std::move(marks)), collects_(false), before_(std::exchange(innermost, this)) {}
 SeenPairs::~SeenPairs() { innermost = before_; }
 SeenPairs* SeenPairs::current() { return innermost; }
 
@@ -77,27 +79,24 @@ void SeenPairs::add_marks(const AttentionContext& in, const Plan& plan) {
   constexpr std::int64_t most_pairs = 1 << 24;
   const std::int64_t B = in.query.size(0), H = in.query.size(1), I = in.query.size(2), J = in.key.size(2);
   const std::int64_t rows = std::max<std::int64_t>(1, most_pairs / std::max<std::int64_t>(1, B * H * J));
-  const Tensor zero = Tensor::zeros({1}, marks_.dtype(), marks_.device());
-  Tensor own;
+  Tensor total;
   for (std::int64_t first = 0; first < I; first += rows) {
     const std::int64_t end = std::min(I, first + rows);
     Tensor seen = allowed_keys_of(in, plan, first, end);
     if (!seen.defined()) {  // every query sees every key
-      own = sum(marks_, {-1}, true);
+      total = map(Add{}, sums, sum(marks_, {-1}, true));
       break;
     }
     while (seen.rank() < 4) seen = seen.unsqueeze(0);
     const Tensor of_heads = seen.size(1) == 1 ? seen.select(1, 0) : any_of(seen, {1});
-    const Tensor part = sum(where(of_heads, marks_.unsqueeze(1), zero), {-1});
     if (seen.size(2) == 1 || end - first == I) {  // all queries see the same keys, or this part is the whole
-      own = part;
+      total = sum_of_allowed(marks_, of_heads, sums);
       break;
     }
-    if (first == 0) own = Tensor::empty({B, I}, marks_.dtype(), marks_.device());
-    own.slice(1, first, end).copy_from(part);
+    if (first == 0) total = Tensor::empty({B, I}, marks_.dtype(), marks_.device());
+    total.slice(1, first, end).copy_from(sum_of_allowed(marks_, of_heads, sums.slice(1, first, end)));
   }
-  if (!own.defined()) return;
-  sums = sums.defined() ? map(Add{}, sums, own) : own;
+  if (total.defined()) sums = total;
 }
 
 // ---- Numbers out of range
@@ -126,14 +125,13 @@ bool is_source_in_range(const AttentionInput& input, const void* owner) {
 
 /// Returns a bool tensor of the shape of x: true where an element is in range.
 Tensor in_range(const Variable& x, double limit = largest_state) {
-  return less_equal(map(Abs{}, x.value()), Tensor::full({1}, limit, x.dtype(), x.device()));
+  return less_equal(map(Abs{}, x.value()), constant_like(x, limit));
 }
 
 /// x with 0 for all elements that are out of range and in rows where `keeps` is false; undefined: in all rows.
 Variable without_rows(const Variable& x, const Tensor& keeps) {
   const Tensor inside = in_range(x);
-  return where(keeps.defined() ? logical_or(inside, keeps.unsqueeze(-1)) : inside, x,
-               Tensor::zeros({1}, x.dtype(), x.device()));
+  return where(keeps.defined() ? logical_or(inside, keeps.unsqueeze(-1)) : inside, x, constant_like(x, 0));
 }
 
 /// Applies change to queries, keys and values. Inputs that are one variable stay one, so that their projections remain
@@ -157,9 +155,12 @@ bool is_self_attention(const AttentionInput& input) { return input.query.is_same
 /// The rows of keys before key_lengths, bool [B, J]; undefined if there are no lengths.
 Tensor before_lengths(const AttentionInput& input) {
   if (!input.key_lengths.defined() || input.key_lengths.elements() != input.key.size(0)) return {};
-  const Device device = input.key.device();
-  const Tensor length = input.key_lengths.to(DType::i32).to(device).reshape({-1, 1});
-  return less(Tensor::arange(input.key.size(1), DType::i32, device), length);
+  const std::int64_t J = input.key.size(1);
+  return input.once(fmt::format("before_lengths {} {}", static_cast<const void*>(input.key_lengths.address()), J), [&] {
+    const Device device = input.key.device();
+    const Tensor length = input.key_lengths.to(DType::i32).to(device).reshape({-1, 1});
+    return less(Tensor::arange(J, DType::i32, device), length);
+  });
 }
 
 /// The keys that a query sees by key_lengths, `allowed` and causality, bool [B or 1, J]; undefined: all of them. Errors
@@ -180,14 +181,26 @@ Tensor keys_of_input(const AttentionInput& input, const Tensor& before) {
   return seen;
 }
 
+/// The rows of an input that somebody reads, bool [B or 1, T]; undefined: all of them.
+struct ReadRows {
+  Tensor of_key, of_query;
+};
+
+ReadRows read_rows(const AttentionInput& input) {
+  const Tensor before = before_lengths(input), seen = keys_of_input(input, before);
+  // A query behind key_lengths is padding in self-attention. One that `allowed` hides as a key is still a query.
+  return {seen, is_self_attention(input) ? before : Tensor()};
+}
+
+/// Whether both are undefined, or one view.
+bool is_same(const Tensor& a, const Tensor& b) { return a.defined() ? b.defined() && a.is_same_view(b) : !b.defined(); }
+
 /// The input whose rows that no query sees are read as 0 where they are out of range.
 AttentionInput without_hidden_rows(const AttentionInput& input) {
-  const Tensor before = before_lengths(input), seen = keys_of_input(input, before);
+  const auto [seen, before] = read_rows(input);
   if (!seen.defined()) return input;
   auto clean = [](const Tensor& keeps) { return [keeps](const Variable& x) { return without_rows(x, keeps); }; };
-  if (!is_self_attention(input)) return with_states(input, clean(seen), false);
-  // A query behind key_lengths is padding too. One that `allowed` hides as a key is still a query.
-  if (seen.is_same_view(before)) return with_states(input, clean(seen), true);
+  if (is_same(seen, before)) return with_states(input, clean(seen), true);
   AttentionInput out = with_states(input, clean(seen), false);
   if (before.defined()) out.query = without_rows(input.query, before);
   return out;
@@ -234,32 +247,53 @@ std::vector<std::uint8_t> queries_out_of_range(const AttentionInput& input, cons
   return found;
 }
 
-/// 0 for each row of x whose numbers are all in `inside`, and NaN for the others, [B, T].
-Tensor marks_of_rows(const Variable& x, const Tensor& inside) {
-  auto number = [&](double value) { return Tensor::full({1}, value, x.dtype(), x.device()); };
-  return where(any_of(logical_not(inside), {-1}), number(std::numeric_limits<double>::quiet_NaN()), number(0));
+/// The gradient of numbers that were replaced by 0 where they were out of range: 0 for those.
+struct KeptGradient {
+  static constexpr const char* name = "kept_gradient";
+  template <class T>
+  FOVEA_HD FOVEA_INLINE T operator()(T gradient, T x, T kept) const {
+    return select(x == kept, gradient, T(0));
+  }
+};
+
+/// States without numbers out of range, and the marks of their rows: NaN for rows that somebody reads and that had one.
+struct UsableStates {
+  Variable states;
+  Tensor marks;
+};
+
+/// The states x, of which only the rows in `read` are read.
+UsableStates usable(const Variable& x, const Tensor& read) {
+  const RowsWithinRange rows = rows_within_range(x.value(), read, largest_state, largest_state_on_device);
+  if (!should_record({&x})) return {Variable(rows.kept), rows.marks};
+  return {record("within_range", rows.kept, {x},
+                 [x = Saved(x), kept = rows.kept](const Gradients& g, const Node& node) -> Gradients {
+                   return {map(KeptGradient{}, g[0], x.get(node), Variable(kept))};
+                 }),
+          rows.marks};
 }
 
 /// forward(input), computed once: states out of range are 0 in it, and the results of the queries that read one are
 /// NaN.
 Variable forward_with_nan_of_readers(const AttentionInput& input,
                                      const std::function<Variable(const AttentionInput&)>& forward) {
-  const AttentionInput seen = without_hidden_rows(input);
-  std::vector<std::pair<const void*, Tensor>> marks;  // by the variable
-  auto clean = [&](const Variable& x) {
-    const Tensor inside = in_range(x, largest_state_on_device);
-    marks.emplace_back(x.id(), marks_of_rows(x, inside));
-    return where(inside, x, Tensor::zeros({1}, x.dtype(), x.device()));
-  };
-  const AttentionInput usable = with_states(seen, clean, true);
-  auto marks_of = [&](const Variable& x) {
-    return std::find_if(marks.begin(), marks.end(), [&](const auto& own) { return own.first == x.id(); })->second;
-  };
-  const Tensor of_key = marks_of(seen.key), of_query = marks_of(seen.query);
-  SeenPairs pairs(false, seen.value.is_same(seen.key) ? of_key : map(Add{}, of_key, marks_of(seen.value)));
-  const Variable out = forward(usable);
-  const Tensor reads = pairs.sums.defined() ? map(Add{}, of_query, pairs.sums) : of_query;
-  return out + Variable(reads.unsqueeze(-1));
+  const ReadRows read = read_rows(input);
+  AttentionInput out = input;
+  const UsableStates key = usable(input.key, read.of_key);
+  const UsableStates query =
+      input.query.is_same(input.key) && is_same(read.of_key, read.of_query) ? key : usable(input.query, read.of_query);
+  out.key = out.value = key.states;
+  out.query = query.states;
+  Tensor marks = key.marks;
+  if (!input.value.is_same(input.key)) {
+    const bool is_query = input.value.is_same(input.query) && is_same(read.of_key, read.of_query);
+    const UsableStates value = is_query ? query : usable(input.value, read.of_key);
+    out.value = value.states;
+    marks = map(Add{}, marks, value.marks);
+  }
+  SeenPairs pairs(marks, query.marks);
+  const Variable made = forward(out);
+  return made + Variable(pairs.sums.unsqueeze(-1));
 }
 
 }  // namespace

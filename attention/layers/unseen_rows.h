@@ -13,8 +13,10 @@ namespace fovea {
 /// the mechanisms that this thread calls have clean inputs: their forward_without_unseen() does nothing but this.
 class SeenPairs {
  public:
-  /// `collects`: whether the caller wants `pairs`. `marks` [B, J], unless undefined: the caller wants `sums` instead.
-  explicit SeenPairs(bool collects, Tensor marks = {});
+  /// `collects`: whether the caller wants `pairs`.
+  explicit SeenPairs(bool collects);
+  /// The caller wants `sums` of `marks` [B, J], to which they are added: [B, I].
+  SeenPairs(Tensor marks, Tensor sums);
   ~SeenPairs();
   SeenPairs(const SeenPairs&) = delete;
   SeenPairs& operator=(const SeenPairs&) = delete;
@@ -26,8 +28,9 @@ class SeenPairs {
 
   /// bool [B or 1, I or 1, J]: whether a query sees a key. Undefined: every query sees every key, or nothing was added.
   Tensor pairs;
-  /// For each query the sum of marks[b, j] over the keys j that it sees, [B, I or 1]; marks of several mechanisms are
-  /// added. Computed for a few queries at a time, because `pairs` of all of them may take more memory than the engine.
+  /// For each query what the caller gave, plus the sum of marks[b, j] over the keys j that it sees, [B, I]; marks of
+  /// several mechanisms are added. Computed for a few queries at a time, because `pairs` of all of them may take more
+  /// memory than the engine.
   Tensor sums;
 
  private:

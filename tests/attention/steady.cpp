@@ -187,6 +187,40 @@ BOOST_AUTO_TEST_CASE(a_repeated_training_step_on_cuda_takes_no_memory_and_makes_
       }
 }
 
+/// How often each kernel is launched by one step of a Transformer with this number of layers in encoder and decoder, with
+/// padding and global attention, when earlier steps have made what is made once.
+std::map<std::string, std::uint64_t> launches_of_a_step(int layers) {
+  const Tensor tokens = Tensor::from(std::vector<std::int32_t>{3, 1, 4, 1, 5, 9, 2, 6, 0, 0}, {2, 5});
+  const Tensor lengths = Tensor::from(std::vector<std::int32_t>{5, 3}, {2});
+  const TransformerOptions stack{.layers = layers, .model_dim = 8, .heads = 2, .feed_forward_dim = 8};
+  const AttentionFactory attention = attention_factory("global");
+  TransformerModel model({.source_vocabulary = 12, .vocabulary = 12, .encoder = stack, .decoder = stack},
+                         encoder_layer(attention), decoder_layer(attention, attention));
+  model.to(Device::cuda);
+  model.initialise(1);
+  auto step = [&] {
+    RandomScope random({1});
+    backward(model.loss({tokens, lengths, tokens, lengths}, tokens, {.ignored = 0}, nullptr));
+  };
+  step();
+  std::map<std::string, std::uint64_t> launches;
+  for (const LaunchCount& count : kernels(Device::cuda).launches()) launches[count.kernel] -= count.launches;
+  step();
+  for (const LaunchCount& count : kernels(Device::cuda).launches()) launches[count.kernel] += count.launches;
+  return launches;
+}
+
+BOOST_AUTO_TEST_CASE(further_layers_make_no_masks_positions_or_constants, *with_cuda()) {
+  AttentionEngineScope composed(AttentionEngine::composed);
+  std::map<std::string, std::uint64_t> few = launches_of_a_step(1), many = launches_of_a_step(3);
+  BOOST_TEST(many["softmax"] == 3 * few["softmax"]);
+  for (const char* kernel : {"arange", "fill", "less", "less_equal", "logical_or", "logical_not", "minimum", "abs"})
+    BOOST_TEST(many[kernel] == few[kernel], kernel << ": " << few[kernel] << " and " << many[kernel]);
+  // the encoder's states are those of one variable, and the decoder's and the source's of two
+  BOOST_TEST(many["within_range"] == 12u);
+  BOOST_TEST(many["allowed_sum"] == 9u);
+}
+
 // On one processor, threads run one after the other; memory that one gave back would serve the next.
 BOOST_AUTO_TEST_CASE(a_step_on_a_busy_machine_takes_as_much_memory_as_one_with_all_threads_at_once) {
   const cpu_set_t all = set_processors(first_processor());

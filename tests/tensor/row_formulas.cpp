@@ -83,6 +83,7 @@ struct Case {
   Case(DType dtype, std::int64_t n, bool masked) : n(n) {
     if constexpr (requires { formula.epsilon; }) formula.epsilon = 1e-5;
     if constexpr (requires { formula.ignored; }) formula.label_smoothing = 0.1, formula.ignored = -1;
+    if constexpr (requires { formula.hidden; }) formula.hidden = 0.7, formula.seen = n % 2 == 0 ? 1.9 : 3;
     unsigned salt = 1;
     for (formula::RowOperand kind : Formula::inputs) inputs.push_back(operand(kind, dtype, salt++));
     for (formula::RowOperand kind : Formula::outputs)
