@@ -12,6 +12,7 @@
 #include "tensor/map.h"
 #include "tensor/optimizer_step.h"
 #include "tensor/random.h"
+#include "tensor/range.h"
 #include "tensor/reduce.h"
 #include "tensor/scan.h"
 #include "tensor/softmax.h"
@@ -58,6 +59,7 @@ std::map<std::string, Timing> timings(Device device, std::int64_t rows) {
       {"dropout", {2, [=] { dropout(x, DropoutMask(0.1, {1})); }}},
       {"sum", {1, [=] { sum(x, {1}); }}},
       {"maximum_over", {1, [=] { maximum_over(x, {1}); }}},
+      {"within_range", {2, [=] { rows_within_range(x, {}, 1e8, 1e18); }}},
       {"cumulative_sum", {2, [=] { cumulative_sum(x); }}},
       {"top_k", {1, [=] { top_k(x, 4); }}},
       {"global_norm", {1, [=] { global_norm(std::span(&x, 1)); }}},

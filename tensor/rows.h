@@ -30,8 +30,8 @@ struct RowOperands {
   std::int64_t n;                ///< number of elements in a row
   TensorList in, out;            ///< in the order that the formula declares
   const Tensor* mask = nullptr;  ///< bool or u8, broadcasts to [..., n]; null or undefined allows all elements
-  /// Sums over all rows, [Formula::column_sums, n], contiguous, of the type that the formula computes in; null if it has
-  /// none.
+  /// Sums over all rows, [Formula::column_sums, n], contiguous, of the type that the formula computes in; null if it
+  /// has none.
   const Tensor* column_sums = nullptr;
 };
 

@@ -57,8 +57,8 @@ class SeenPairs {
 /// `owner` whether the source is in range, so that the CPU looks at it once. Rows of a decoder's own tokens are not
 /// replaced.
 ///
-/// On the CPU the cost is one pass over the states; on other devices, about ten element-wise operations on them and the
-/// sum of a number for each pair of query and key.
+/// On the CPU the cost is one pass over the states; on other devices, a kernel for each of them forward and backward,
+/// the sum of a number for each pair of query and key, and an addition to the result.
 Variable forward_without_unseen(const AttentionInput& input, const void* owner, bool keeps_source,
                                 const std::function<Variable(const AttentionInput&)>& forward);
 

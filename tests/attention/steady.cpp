@@ -187,8 +187,8 @@ BOOST_AUTO_TEST_CASE(a_repeated_training_step_on_cuda_takes_no_memory_and_makes_
       }
 }
 
-/// How often each kernel is launched by one step of a Transformer with this number of layers in encoder and decoder, with
-/// padding and global attention, when earlier steps have made what is made once.
+/// How often each kernel is launched by one step of a Transformer with this number of layers in encoder and decoder,
+/// with padding and global attention, when earlier steps have made what is made once.
 std::map<std::string, std::uint64_t> launches_of_a_step(int layers) {
   const Tensor tokens = Tensor::from(std::vector<std::int32_t>{3, 1, 4, 1, 5, 9, 2, 6, 0, 0}, {2, 5});
   const Tensor lengths = Tensor::from(std::vector<std::int32_t>{5, 3}, {2});

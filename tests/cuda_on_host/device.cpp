@@ -8,6 +8,7 @@
 
 #include "cuda/launch.h"
 #include "tensor/comparison.h"
+#include "tensor/constant.h"
 #include "tensor/gather.h"
 #include "tensor/gemm.h"
 #include "tensor/kernels.h"
@@ -78,6 +79,23 @@ BOOST_AUTO_TEST_CASE(bytes_are_those_of_all_operands_and_broadcast_elements_coun
   BOOST_TEST(bytes_moved("gather_rows", [&] { gather_rows(x, index); }) == (2 * 4 * 5 + 4) * 4);
   BOOST_TEST(bytes_moved("download", [&] { x.to(Device::cpu); }) == 6 * 5 * 4);
   BOOST_TEST(bytes_moved("upload", [&] { Tensor::of({1, 2, 3}, {3}, DType::f32).to(Device::cuda); }) == 3 * 4);
+}
+
+BOOST_AUTO_TEST_CASE(a_constant_is_made_once_and_nobody_may_write_to_it) {
+  auto fills_in = [](const auto& work) {
+    const std::uint64_t before = launches_of("fill");
+    work();
+    return launches_of("fill") - before;
+  };
+  BOOST_TEST(fills_in([] { constant(17.5, DType::f32, Device::cuda); }) == 1);
+  BOOST_TEST(fills_in([] { constant(17.5, DType::f32, Device::cuda); }) == 0);
+  BOOST_TEST(fills_in([] { constant(17.5, DType::f64, Device::cuda); }) == 1);
+  BOOST_TEST(constant(17.5, DType::f32, Device::cuda).item() == 17.5);
+  constant(17.5, DType::f32, Device::cuda).fill(3);
+  BOOST_TEST(message_of([] { constant(17.5, DType::f32, Device::cuda); }) ==
+             "constant: somebody wrote to the shared tensor of 17.5");
+  release_constants();
+  BOOST_TEST(fills_in([] { constant(17.5, DType::f32, Device::cuda); }) == 1);
 }
 
 BOOST_AUTO_TEST_CASE(products_of_many_heads_and_sentences_are_one_call_and_one_kernel_for_their_addresses) {
