@@ -465,7 +465,8 @@ struct WithinRange : RowFormula {
     row.write(0, [&](auto at) {
       auto x = row.in(0, at), allowed = row.allowed_or(0, at, infinity<T>);
       decltype(x) zero(T(0));
-      return select((abs(x) <= decltype(x)(smaller)) | (abs(allowed) <= decltype(x)(larger)), x, zero);
+      const auto is_small = abs(x) <= decltype(x)(smaller), is_seen = abs(allowed) <= decltype(x)(larger);
+      return select(is_small | is_seen, x, zero);
     });
     row.write_number(1, replaced > 0 ? std::numeric_limits<T>::quiet_NaN() : T(0));
   }
