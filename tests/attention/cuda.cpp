@@ -1,4 +1,5 @@
-// Attention on CUDA tensors, by the composed and the blockwise engine: every method is what it is on the CPU.
+// Attention on CUDA tensors, by every engine: every method is what it is on the CPU. tests/attention/tiles.cpp has more of
+// the fused kernels.
 #include <cmath>
 
 #include <boost/test/unit_test.hpp>
@@ -193,6 +194,15 @@ BOOST_AUTO_TEST_CASE(second_derivatives_on_cuda_are_those_of_the_cpu, *with_cuda
   {
     AttentionEngineScope composed(AttentionEngine::composed);
     BOOST_TEST(check_both_devices(second_derivatives, methods, {Place::encoder}) >= 30);
+  }
+  {
+    AttentionEngineScope fused(AttentionEngine::fused);
+    for (const char* method : {"global", "gaussian", "t5", "heads(gaussian*1, sinks*1)"})
+      for (Place place : {Place::encoder, Place::decoder}) BOOST_TEST_CONTEXT(method) {
+          const auto attention = random_attention(method, place);
+          check_alike(second_derivatives(*attention, place, Device::cuda),
+                      second_derivatives(*attention, place, Device::cpu));
+        }
   }
   AttentionEngineScope blocks(AttentionEngine::blockwise, 2);
   BOOST_TEST(check_both_devices(second_derivatives,
