@@ -79,7 +79,8 @@ Variable attend_group(const AttentionContext& in, const std::shared_ptr<const Pl
 /// The dropout of some heads of a call with the context `in`.
 AttentionDropout dropout_of_heads(AttentionDropout dropout, const AttentionContext& in, HeadRange heads) {
   const std::int64_t I = in.query.size(2);
-  dropout.all_rows = in.query.size(1) * I, dropout.first_row = heads.first * I, dropout.rows = heads.count * I;
+  if (dropout.all_rows == 0) dropout.all_rows = in.query.size(1) * I;
+  dropout.first_row += heads.first * I, dropout.rows = heads.count * I;
   return dropout;
 }
 
@@ -130,19 +131,64 @@ TileCalls tile_calls(const AttentionContext& in, const std::shared_ptr<const Pla
   return made;
 }
 
-FusedOutput attend_on_tiles(const AttentionContext& in, const std::shared_ptr<const Plan>& plan,
-                            const AttentionDropout& dropout, AttentionTrace* trace) {
+namespace {
+
+/// The output of a plan without second maps.
+FusedOutput output_of_groups(const AttentionContext& in, const std::shared_ptr<const Plan>& plan,
+                             const AttentionDropout& dropout) {
   std::vector<Group> groups;
   if (const char* missing = make_groups(in, plan, dropout, groups)) return {{}, missing};
   for (const Group& group : groups)
     if (const char* missing = attention_kernels().missing(group.call)) return {{}, missing};
   std::vector<Variable> outputs;
   for (Group& group : groups) outputs.push_back(attend_group(group.in, group.plan, std::move(group.call)));
+  return {{outputs.size() == 1 ? outputs[0] : concat(outputs, 1), {}}, nullptr};
+}
+
+/// Adds the second maps' part of the output: the output is linear in the weights unless they are normalised again, so
+/// that each map is a call of its own.
+FusedOutput add_second_maps(const AttentionContext& in, const Plan& plan, const AttentionDropout& dropout,
+                            FusedOutput first) {
+  const std::int64_t H = in.query.size(1);
+  for (const SecondMap& part : plan.second_maps) {
+    const HeadRange heads = resolved(part.heads, H);
+    Plan second = plan;
+    second.second_maps.clear();
+    second.scores = {part.score};
+    second.scores[0].heads = heads;
+    const AttentionContext own = context_of_heads(in, heads);
+    const FusedOutput made = output_of_groups(own, std::make_shared<const Plan>(plan_of_heads(second, heads, H)),
+                                              dropout_of_heads(dropout, in, heads));
+    if (made.missing) return made;
+    const Variable more = spread(part.factor, own) * made.out;
+    first.out =
+        heads.count == H ? first.out + more : replace_heads(first.out, slice_heads(first.out, heads) + more, heads);
+  }
+  return first;
+}
+
+}  // namespace
+
+FusedOutput attend_on_tiles(const AttentionContext& in, const std::shared_ptr<const Plan>& plan,
+                            const AttentionDropout& dropout, AttentionTrace* trace) {
+  FusedOutput made;
+  if (plan->second_maps.empty()) {
+    made = output_of_groups(in, plan, dropout);
+  } else {
+    for (const PairTerm& window : plan->windows)
+      if (std::holds_alternative<Renormalization>(window.what))
+        return {{}, "a second map whose weights are normalised again"};
+    auto first = std::make_shared<Plan>(*plan);
+    first->second_maps.clear();
+    made = output_of_groups(in, first, dropout);
+    if (!made.missing) made = add_second_maps(in, *plan, dropout, made);
+  }
+  if (made.missing) return {{}, made.missing};
   if (trace) {  // the weights of all pairs are wanted: they take as much memory as the composed engine
     NoGrad off;
     fill_trace(in, *plan, with_dimensions_last(composed_weights(in, *plan).tokens), {}, *trace);
   }
-  return {{outputs.size() == 1 ? outputs[0] : concat(outputs, 1), {}}, nullptr};
+  return made;
 }
 
 }  // namespace fovea

@@ -127,6 +127,7 @@ const std::vector<std::string> kinds{"global",
                                      "sliding(left=3,right=2,dilation=2)",
                                      "forgetting",
                                      "activation",
+                                     "differential",
                                      "heads(gaussian*1, sliding(left=3, right=2)*1)"};
 
 std::vector<std::string> usable_kinds() {
