@@ -129,8 +129,8 @@ class OffsetSums {
 
   /// Adds what has collected at the ends of the tables, in the order of threads.
   __device__ void finish() {
-    const SharedSpan<T> ends(memory.ends_at, 2 * threads);
     for_slots([&](int k, int number) {
+      const SharedSpan<T> ends(memory.ends_at, 2 * threads);
       __syncthreads();
       ends[threadIdx.x] = low_[number], ends[threads + threadIdx.x] = high_[number];
       __syncthreads();

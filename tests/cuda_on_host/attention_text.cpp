@@ -146,8 +146,9 @@ BOOST_AUTO_TEST_CASE(kernels_from_text_compute_what_those_of_the_host_compute) {
   };
   for (std::size_t m = 0; m < std::size(methods); ++m) BOOST_TEST_CONTEXT(methods[m].specification) {
       const auto found = results(methods[m]);
+      // the tiles differ, and so do the maxima by which weights are divided before they are rounded to bf16
       const double tolerance = methods[m].dtype == DType::f64           ? 1e-11
-                               : methods[m].products == Precision::bf16 ? 1e-3
+                               : methods[m].products == Precision::bf16 ? 0.02
                                                                         : 1e-5;
       for (std::size_t k = 0; k < found.size(); ++k)
         for (std::size_t e = 0; e < found[k].size(); ++e)
