@@ -77,6 +77,7 @@ BOOST_AUTO_TEST_CASE(one_rule_says_which_fields_are_read) {
       {"t.tsv", "x\ty\na\tb\n", {}, automatic, {{"x", "y"}, {"a", "b"}}, "columns 1, 2"},
       {"t.tsv", "x\ty\na\tb\n", {}, yes, {{"a", "b"}}, "columns 1, 2"},
       {"t.jsonl", "{\"label\": 1, \"text\": \"b\"}\n", {}, automatic, {{"b", "1"}}, "keys text, label"},
+      {"t.jsonl", "{\"\\t\": \"a\", \"text\": \"b\"}\n", {}, automatic, {{"b", "a"}}, "keys text, ␉"},
       {"t.jsonl", "{\"a\": {\"b\": \"x\"}, \"c\": true}\n", {"a.b", "c"}, automatic, {{"x", "true"}}, "keys a.b, c"}};
   for (const Case& one : cases) {
     const Read got = read(one.name, one.content, {text, label}, {one.chosen, one.header});
@@ -104,6 +105,8 @@ BOOST_AUTO_TEST_CASE(fields_that_cannot_be_found_are_refused) {
        "{\"t\": \"a\", \"s\": 1}\n",
        {},
        "t.jsonl:1: 2 keys (s, t), expected 2 (TEXT,LABEL) with names that are known"},
+      {"t.jsonl", "{\"text\": \"a\", \"\\n\": []}\n", {}, "t.jsonl:1: '␊' is a JSON array, expected a string"},
+      {"t.jsonl", "{\"text\": \"a\", \"\\u001b\": \"b\"}\n{\"text\": \"c\"}\n", {}, "t.jsonl:2: there is no key '␛'"},
       {"t.tsv", "a\tb\n", {"1"}, "--columns 1: 1 field, expected 2 (TEXT,LABEL)"},
       {"t.tsv", "\n", {}, "t.tsv: the file is empty"},
       {"t.jsonl",

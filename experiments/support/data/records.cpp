@@ -7,7 +7,6 @@
 
 #include <fmt/format.h>
 
-#include "experiments/support/program/terminal.h"
 #include "experiments/support/text/number.h"
 #include "experiments/support/text/words.h"
 #include "tensor/support/suggestion.h"
@@ -139,8 +138,7 @@ void RecordReader::read_quoted(std::vector<std::string>& fields) {
     }
     const std::size_t end = std::min(line_.find(separator, at), line_.size());
     if (is_quoted && end > at)
-      fail_here("column {}: '{}' behind the closing quote; quotes in a field are doubled", fields.size(),
-                printable(line_.substr(at, 1)));
+      fail_here("column {}: '{}' behind the closing quote; quotes in a field are doubled", fields.size(), line_[at]);
     field.append(line_, at, end - at);
     if (end == line_.size()) return;
     at = end + 1;
@@ -161,7 +159,7 @@ Record parse_record(const RecordReader& at, const std::string& line) {
     if (event == Record::parse_event_t::object_end) keys.pop_back();
     if (event == Record::parse_event_t::key)
       at.require_here(keys.back().insert(parsed.get<std::string>()).second, "the key '{}' occurs twice",
-                      printable(parsed.get<std::string>()));
+                      parsed.get<std::string>());
     return true;
   };
   try {
@@ -198,7 +196,7 @@ namespace {
 std::string shown(const std::vector<std::string>& fields) {
   constexpr std::size_t widest = 24;
   std::vector<std::string> short_fields;
-  for (const std::string& field : fields) short_fields.push_back(printable(shortened(field, widest)));
+  for (const std::string& field : fields) short_fields.push_back(shortened(field, widest));
   return first_few(short_fields);
 }
 
@@ -286,7 +284,7 @@ void RecordReader::find_fields() {
     require_here(is_json || (columns_.back() > 0 && columns_.back() <= width_), "there is no column {}; {}{}",
                  is_whole_number(field) ? field : "'" + field + "'",
                  has_names ? "the columns are " + shown(names) : "there are " + counted(width_, "column"),
-                 has_names ? printable(did_you_mean(field, names)) : "");
+                 has_names ? did_you_mean(field, names) : "");
   }
   for (std::size_t k = required(); k < roles_.size(); ++k) {  // optional ones
     const auto named = std::ranges::find_if(names, [&](const std::string& name) { return roles_[k].has(name); });
@@ -305,8 +303,7 @@ std::string RecordReader::field_of(const Record& record, std::size_t k) const {
   if (value == nullptr && role.is_optional) return "";
   if (value == nullptr) {
     const auto keys = keys_of(record);
-    fail_here("there is no key '{}'; the keys are {}{}", key, printable(first_few(keys)),
-              printable(did_you_mean(key, keys)));
+    fail_here("there is no key '{}'; the keys are {}{}", key, first_few(keys), did_you_mean(key, keys));
   }
   if (value->is_string()) return value->get<std::string>();
   if (role.takes_numbers && (value->is_number() || value->is_boolean())) {
@@ -348,7 +345,7 @@ std::string RecordReader::description() const {
   std::erase(names, "");
   if (names.empty()) return "";
   return fmt::format("{}{} {}", format_ == RecordFormat::jsonl ? "key" : "column", names.size() > 1 ? "s" : "",
-                     listed(names, ", "));
+                     printable(listed(names, ", ")));
 }
 
 }  // namespace fovea

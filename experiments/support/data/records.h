@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "experiments/support/program/json_file.h"
+#include "experiments/support/program/terminal.h"
 #include "experiments/support/text/lines.h"
 #include "tensor/error.h"
 
@@ -86,16 +87,19 @@ class RecordReader {
   /// The names of the fields that are read, or their numbers; empty for whole lines and optional ones without a column.
   const std::vector<std::string>& fields() const { return fields_.names; }
   bool has_header() const { return has_header_; }
-  /// "columns 1, 2", "keys text, summary"; empty for whole lines.
+  /// "columns 1, 2", "keys text, summary", to be printed; empty for whole lines.
   std::string description() const;
 
   /// The number of the line in which the last record begins.
   std::int64_t number() const { return number_; }
   const std::string& name() const { return reader_.name(); }
 
+  /// Throws RecordFault about the last record. The names of columns and keys come from the file, and may have control
+  /// characters, of which the message has pictures.
   template <class... Args>
   [[noreturn]] void fail_here(fmt::format_string<Args...> format, Args&&... args) const {
-    throw RecordFault(fmt::format("{}:{}: {}", name(), number_, fmt::format(format, std::forward<Args>(args)...)));
+    const std::string fault = fmt::format(format, std::forward<Args>(args)...);
+    throw RecordFault(fmt::format("{}:{}: {}", name(), number_, printable(fault)));
   }
   template <class... Args>
   void require_here(bool claim, fmt::format_string<Args...> format, Args&&... args) const {
