@@ -1,5 +1,5 @@
-// Attention on CUDA tensors, by every engine: every method is what it is on the CPU. tests/attention/tiles.cpp has more of
-// the fused kernels.
+// Attention on CUDA tensors, by every engine: every method is what it is on the CPU. tests/attention/tiles.cpp has more
+// of the fused kernels.
 #include <cmath>
 
 #include <boost/test/unit_test.hpp>
