@@ -17,7 +17,7 @@ int registers_held(const SpecOfCall& spec, Pass pass, int columns) {
   if (pass == Pass::forward || spec.makes_values) outputs += block.value_width;
   if (pass == Pass::key_gradients && spec.makes_keys) outputs += block.width;
   const int strips = pass == Pass::forward ? 1 : 2;
-  constexpr int of_capture = 5;  // numbers of two rows, and addresses
+  constexpr int of_capture = 8;  // numbers of two rows, addresses, and what the formula computes with them
   const int numbers = (outputs + strips * columns) / 2 + of_capture * static_cast<int>(spec.indices.size());
   return numbers * block.number_bytes / 4;
 }
