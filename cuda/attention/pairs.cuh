@@ -18,6 +18,11 @@
 #pragma once
 #include "cuda/attention/tile.cuh"
 
+#ifdef FOVEA_CUDA_ON_HOST
+#include <cmath>
+#include <limits>
+#endif
+
 namespace fovea::cuda {
 
 // ---- Functions of numbers
