@@ -138,6 +138,7 @@ class Tensor {
 
 template <class T>
 Tensor Tensor::from(const std::vector<T>& values, const Shape& shape) {
+  require_countable("Tensor", shape);
   require(static_cast<std::int64_t>(values.size()) == shape.elements(),
           "Tensor::from: {} values for shape {}, which has {}", values.size(), shape, shape.elements());
   Tensor out = empty(shape, dtype_of<T>);
