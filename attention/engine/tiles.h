@@ -1,5 +1,5 @@
 /// The fused engine on a GPU: kernels that are compiled for a plan compute attention tile by tile, without a matrix of
-/// all query-key pairs. This file has what such kernels get; cuda/attention/ has the kernels.
+/// all query-key pairs. The kernels are in cuda/attention/; here is their interface.
 #pragma once
 #include <string>
 #include <vector>
@@ -11,7 +11,7 @@
 
 namespace fovea {
 
-/// One call of the kernels.
+/// The input of the kernels.
 struct TileCall {
   LoweredCall lowered;
   AttentionDropout dropout;
@@ -19,7 +19,7 @@ struct TileCall {
   std::vector<bool> wants;              ///< for each of lowered.captures(), whether its gradient may be needed
 };
 
-/// What the forward pass leaves for the backward pass.
+/// The result of the forward pass, with the tensors that the backward pass reads.
 struct TileResult {
   Tensor out;               ///< [B, H, I, D]
   Tensor maximum, inverse;  ///< [B, H, I]: the largest logit, and 1 / Σ_j exp(z_ij − maximum)
@@ -33,7 +33,7 @@ struct TileGradients {
   std::vector<Tensor> captures;  ///< undefined where the call does not want one
 };
 
-/// What the compiler says of one of a call's kernels.
+/// The size of one of a call's kernels, as the compiler reports it.
 struct TileKernelReport {
   std::string kernel;         ///< such as "attention_forward"
   int rows = 0, columns = 0;  ///< of the pairs that a block computes at a time

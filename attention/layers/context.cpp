@@ -44,7 +44,7 @@ Tensor visible_length(const AttentionInput& input, std::int64_t I, std::int64_t 
   return length;
 }
 
-/// What the attentions of a call compute alike from lengths, causality and sizes.
+/// The tensors that all attentions of a call of the model derive from the same lengths, causality and sizes.
 struct LengthsOfCall {
   KeyRange visible;
   Tensor length, positions;

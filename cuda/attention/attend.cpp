@@ -62,7 +62,7 @@ TileMap map_of(Tensor& tiles) {
           map[1] > 1 ? map[2] * map[3] : 0, static_cast<std::int32_t>(map[3])};
 }
 
-/// What both passes get.
+/// The arguments that the kernels of both passes have in common.
 template <class T>
 AttentionCall<T> arguments(const TileCall& call, TileResult& result) {
   const LoweredCall& lowered = call.lowered;

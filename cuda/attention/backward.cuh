@@ -11,7 +11,7 @@
 
 namespace fovea::cuda {
 
-/// What the backward pass knows of a query.
+/// The numbers of a query that the weights of its pairs, and their gradients, are made of.
 template <class T>
 struct QueryNumbers {
   T maximum, inverse;
@@ -91,7 +91,7 @@ class OffsetSums {
  public:
   using T = typename Spec::Number;
   static constexpr QueryOwnedMemory memory{Spec::shape()};
-  static constexpr int rows = 16 * Spec::warps, columns = Spec::columns, threads = 32 * Spec::warps;
+  static constexpr int rows = Spec::shape().rows(), columns = Spec::columns, threads = 32 * Spec::warps;
 
   __device__ OffsetSums(const AttentionCall<T>& call, const Spec& spec, BlockPlace at) : call_(call), spec_(spec) {
     for_slots([&](int k, int slot) {
@@ -160,25 +160,19 @@ class OffsetSums {
 };
 
 template <class Spec>
-class QueryOwnedBlock {
- public:
-  using T = typename Spec::Number;
-  using Seen = SeenRow<Spec>;
-  using QueryTile = Tile<typename Spec::Factor, Spec::width>;
-  using ValueTile = Tile<typename Spec::Factor, Spec::value_width>;
+class QueryOwnedBlock : BlockOfRows<Spec, true> {
+  using Base = BlockOfRows<Spec, true>;
+  using Base::call_, Base::spec_, Base::b_, Base::h_, Base::block_row_, Base::row_, Base::captures_;
+  using Base::rows, Base::columns, Base::threads, Base::n;
+  using typename Base::T, typename Base::Seen, typename Base::QueryTile, typename Base::ValueTile,
+      typename Base::PairStrip;
   static constexpr QueryOwnedMemory memory{Spec::shape()};
-  static constexpr int rows = 16 * Spec::warps, columns = Spec::columns, threads = 32 * Spec::warps, n = columns / 8;
 
+ public:
   __device__ QueryOwnedBlock(const AttentionCall<T>& call, const Spec& spec, BlockPlace at, OffsetSums<Spec>& offsets)
-      : call_(call),
-        spec_(spec),
-        b_(at.b),
-        h_(at.h),
-        block_row_(at.tile * rows),
-        row_(block_row_ + 16 * warp_of_thread()),
-        captures_(call, spec, at.b, at.h, row_),
+      : Base(call, spec, at),
         offsets_(offsets),
-        seen_{row_seen(0), row_seen(1)},
+        seen_{Seen(call.seen, b_, h_, this->existing_row(0)), Seen(call.seen, b_, h_, this->existing_row(1))},
         numbers_{numbers_of(0), numbers_of(1)} {
     query_gradient_.clear();
     for (int half = 0; half < 2; ++half)
@@ -190,43 +184,34 @@ class QueryOwnedBlock {
     const QueryTile query(0, rows), key(memory.keys_at, columns);
     const ValueTile gradient(memory.gradient_at, rows), value(memory.values_at, columns);
     __syncthreads();
-    if (spec_.has_product())
-      load_tile<threads, rows>(query, call_.query.of(b_, h_), block_row_, call_.queries, call_.width);
-    load_tile<threads, rows>(gradient, call_.out_gradient.of(b_, h_), block_row_, call_.queries, call_.value_width);
-    for (int j = 0; j < call_.keys; j += columns) {
-      const TileKind kind = kind_of_tile(call_.tiles, b_, h_, block_row_, j);
-      if (kind == TileKind::none) continue;
+    if (spec_.has_product()) this->template load<rows>(query, call_.query, block_row_, call_.queries, call_.width);
+    this->template load<rows>(gradient, call_.out_gradient, block_row_, call_.queries, call_.value_width);
+    this->for_tiles([&](int j, bool all_seen) {
       __syncthreads();
-      if (spec_.has_product()) load_tile<threads, columns>(key, call_.key.of(b_, h_), j, call_.keys, call_.width);
-      load_tile<threads, columns>(value, call_.value.of(b_, h_), j, call_.keys, call_.value_width);
+      if (spec_.has_product()) this->template load<columns>(key, call_.key, j, call_.keys, call_.width);
+      this->template load<columns>(value, call_.value, j, call_.keys, call_.value_width);
       if (spec_.has_dropout()) kept_.template draw<threads>(call_, b_, h_, block_row_, rows, j);
       __syncthreads();
-      Strip<T, n> strip, out_products;
+      PairStrip strip, out_products;
       strip.clear(), out_products.clear();
       if (spec_.has_product()) add_product_of_rows(strip, query, 16 * warp_of_thread(), key);
       add_product_of_rows(out_products, gradient, 16 * warp_of_thread(), value);
-      if (kind == TileKind::full && j + columns <= call_.keys && block_row_ + rows <= call_.queries)
+      if (all_seen)
         take_tile<true>(strip, out_products, j);
       else
         take_tile<false>(strip, out_products, j);
       if (spec_.has_product()) add_product(query_gradient_, strip, key);
-      if (spec_.slots() == 0) continue;
+      if (spec_.slots() == 0) return;
       __syncthreads();
       offsets_.add_tile(block_row_, j);
-    }
+    });
     finish();
   }
 
  private:
-  __device__ int query_of(int half) const {
-    const int i = row_ + strip_row(2 * half);
-    return i < call_.queries ? i : call_.queries - 1;
-  }
-  __device__ Seen row_seen(int half) const { return Seen(call_.seen, b_, h_, query_of(half)); }
-
   /// Computes D, and keeps it for the key-owned kernel.
   __device__ QueryNumbers<T> numbers_of(int half) const {
-    const int i = query_of(half);
+    const int i = this->existing_row(half);
     const Operand<const T> gradient = call_.out_gradient.of(b_, h_);
     const Operand<T> out = call_.out.of(b_, h_);
     T mine = T(0);
@@ -234,7 +219,7 @@ class QueryOwnedBlock {
     const T D = sum_of_row(mine);
     const std::int64_t at = row_number(call_, b_, h_, i);
     const QueryNumbers<T> numbers(call_, spec_, at, D);
-    if (lane_of_thread() % 4 == 0 && row_ + strip_row(2 * half) < call_.queries) {
+    if (lane_of_thread() % 4 == 0 && this->has_row(half)) {
       call_.mean[at] = D;
       if (spec_.has_sink() && call_.sink_gradient)
         call_.sink_gradient[at] = -exponential<Spec>(call_.sink[h_], numbers.maximum) * numbers.inverse * numbers.mean;
@@ -244,7 +229,7 @@ class QueryOwnedBlock {
 
   /// Replaces the products q · k of a tile by their gradients, and takes the gradients of captures.
   template <bool all_seen>
-  __device__ void take_tile(Strip<T, n>& strip, const Strip<T, n>& out_products, int j) {
+  __device__ void take_tile(PairStrip& strip, const PairStrip& out_products, int j) {
     for_strip<n>([&](int c, int e) {
       const int i = row_ + strip_row(e), at = j + strip_column(c, e), distance = at - i - call_.query_offset;
       const bool is_seen =
@@ -281,13 +266,7 @@ class QueryOwnedBlock {
   }
 
   __device__ void finish() {
-    if (spec_.has_product()) {
-      const Operand<T> to = call_.query_gradient.of(b_, h_);
-      for_strip<Spec::width / 8>([&](int c, int e) {
-        const int i = row_ + strip_row(e), column = strip_column(c, e);
-        if (i < call_.queries && column < call_.width) to.at(i, column) = query_gradient_.at[c][e];
-      });
-    }
+    if (spec_.has_product()) this->write(call_.query_gradient.of(b_, h_), query_gradient_, call_.width);
 #pragma unroll
     for (int k = 0; k < Spec::most; ++k) {
       if (k >= spec_.captures() || !spec_.wants(k)) continue;
@@ -299,17 +278,13 @@ class QueryOwnedBlock {
       for (int half = 0; half < 2; ++half) {
         const T low = has_low ? sum_of_row(low_[half][k]) : T(0), high = has_high ? sum_of_row(high_[half][k]) : T(0);
         const int i = row_ + strip_row(2 * half), clip = call_.clips[k];
-        if (i >= call_.queries || lane_of_thread() % 4 != 0) continue;
+        if (!this->has_row(half) || lane_of_thread() % 4 != 0) continue;
         if (has_low) to.at(i, 0) = low;
         if (has_high && !(has_low && clip == 0)) to.at(i, index == Index::query_offset ? 2 * clip : clip) = high;
       }
     }
   }
 
-  const AttentionCall<T>& call_;
-  const Spec& spec_;
-  int b_, h_, block_row_, row_;  ///< the first query of the block, and of this thread's warp
-  StripCaptures<Spec, true> captures_;
   OffsetSums<Spec>& offsets_;
   Seen seen_[2];
   QueryNumbers<T> numbers_[2];
@@ -321,7 +296,7 @@ class QueryOwnedBlock {
 /// A block takes every call.parts-th tile of a head's queries.
 template <class Spec>
 __device__ void attention_query_gradients(const AttentionCall<typename Spec::Number>& call, const Spec& spec) {
-  constexpr int rows = 16 * Spec::warps;
+  constexpr int rows = Spec::shape().rows();
   BlockPlace at(call.heads, call.parts);
   OffsetSums<Spec> offsets(call, spec, at);
   for (; at.tile * rows < call.queries; at.tile += call.parts) QueryOwnedBlock<Spec>(call, spec, at, offsets).run();
@@ -331,23 +306,16 @@ __device__ void attention_query_gradients(const AttentionCall<typename Spec::Num
 // ---- The key-owned kernel
 
 template <class Spec>
-class KeyOwnedBlock {
- public:
-  using T = typename Spec::Number;
-  using Seen = SeenRow<Spec>;
-  using QueryTile = Tile<typename Spec::Factor, Spec::width>;
-  using ValueTile = Tile<typename Spec::Factor, Spec::value_width>;
+class KeyOwnedBlock : BlockOfRows<Spec, false> {
+  using Base = BlockOfRows<Spec, false>;
+  using Base::call_, Base::spec_, Base::b_, Base::h_, Base::block_row_, Base::row_, Base::captures_;
+  using Base::rows, Base::columns, Base::threads, Base::n;
+  using typename Base::T, typename Base::Seen, typename Base::QueryTile, typename Base::ValueTile,
+      typename Base::PairStrip;
   static constexpr KeyOwnedMemory memory{Spec::shape()};
-  static constexpr int rows = 16 * Spec::warps, columns = Spec::columns, threads = 32 * Spec::warps, n = columns / 8;
 
-  __device__ KeyOwnedBlock(const AttentionCall<T>& call, const Spec& spec, BlockPlace at)
-      : call_(call),
-        spec_(spec),
-        b_(at.b),
-        h_(at.h),
-        block_row_(at.tile * rows),
-        row_(block_row_ + 16 * warp_of_thread()),
-        captures_(call, spec, at.b, at.h, row_) {
+ public:
+  __device__ KeyOwnedBlock(const AttentionCall<T>& call, const Spec& spec, BlockPlace at) : Base(call, spec, at) {
     key_gradient_.clear(), value_gradient_.clear();
     for (int half = 0; half < 2; ++half)
 #pragma unroll
@@ -357,29 +325,26 @@ class KeyOwnedBlock {
   __device__ void run() {
     const QueryTile key(0, rows), query(memory.queries_at, columns);
     const ValueTile value(memory.values_at, rows), gradient(memory.gradient_at, columns);
-    if (spec_.has_product()) load_tile<threads, rows>(key, call_.key.of(b_, h_), block_row_, call_.keys, call_.width);
-    load_tile<threads, rows>(value, call_.value.of(b_, h_), block_row_, call_.keys, call_.value_width);
-    for (int i = 0; i < call_.queries; i += columns) {
-      const TileKind kind = kind_of_tile(call_.tiles, b_, h_, i, block_row_);
-      if (kind == TileKind::none) continue;
+    if (spec_.has_product()) this->template load<rows>(key, call_.key, block_row_, call_.keys, call_.width);
+    this->template load<rows>(value, call_.value, block_row_, call_.keys, call_.value_width);
+    this->for_tiles([&](int i, bool all_seen) {
       __syncthreads();
-      if (spec_.has_product())
-        load_tile<threads, columns>(query, call_.query.of(b_, h_), i, call_.queries, call_.width);
-      load_tile<threads, columns>(gradient, call_.out_gradient.of(b_, h_), i, call_.queries, call_.value_width);
+      if (spec_.has_product()) this->template load<columns>(query, call_.query, i, call_.queries, call_.width);
+      this->template load<columns>(gradient, call_.out_gradient, i, call_.queries, call_.value_width);
       load_numbers(i);
       if (spec_.has_dropout()) kept_.template draw<threads>(call_, b_, h_, i, columns, block_row_);
       __syncthreads();
-      Strip<T, n> strip, out_products;
+      PairStrip strip, out_products;
       strip.clear(), out_products.clear();
       if (spec_.has_product()) add_product_of_rows(strip, key, 16 * warp_of_thread(), query);
       add_product_of_rows(out_products, value, 16 * warp_of_thread(), gradient);
-      if (kind == TileKind::full && i + columns <= call_.queries && block_row_ + rows <= call_.keys)
+      if (all_seen)
         take_tile<true>(strip, out_products, i);
       else
         take_tile<false>(strip, out_products, i);
       if (spec_.makes_values()) add_product(value_gradient_, out_products, gradient);
       if (spec_.makes_keys()) add_product(key_gradient_, strip, query);
-    }
+    });
     finish();
   }
 
@@ -397,7 +362,7 @@ class KeyOwnedBlock {
   /// Replaces the products q · k of a tile by their gradients and g · v by the weights, and takes the gradients of
   /// captures that belong to keys.
   template <bool all_seen>
-  __device__ void take_tile(Strip<T, n>& strip, Strip<T, n>& out_products, int first) {
+  __device__ void take_tile(PairStrip& strip, PairStrip& out_products, int first) {
     for_strip<n>([&](int c, int e) {
       const int j = row_ + strip_row(e), column = strip_column(c, e), i = first + column;
       const bool is_seen =
@@ -419,8 +384,8 @@ class KeyOwnedBlock {
   }
 
   __device__ void finish() {
-    if (spec_.makes_keys()) write(call_.key_gradient.of(b_, h_), key_gradient_, call_.width);
-    if (spec_.makes_values()) write(call_.value_gradient.of(b_, h_), value_gradient_, call_.value_width);
+    if (spec_.makes_keys()) this->write(call_.key_gradient.of(b_, h_), key_gradient_, call_.width);
+    if (spec_.makes_values()) this->write(call_.value_gradient.of(b_, h_), value_gradient_, call_.value_width);
 #pragma unroll
     for (int k = 0; k < Spec::most; ++k) {
       if (k >= spec_.captures() || !spec_.wants(k) || spec_.index(k) != Index::key) continue;
@@ -428,22 +393,10 @@ class KeyOwnedBlock {
       for (int half = 0; half < 2; ++half) {
         const T sum = sum_of_row(sums_[half][k]);
         const int j = row_ + strip_row(2 * half);
-        if (j < call_.keys && lane_of_thread() % 4 == 0) call_.capture_gradients[k].of(b_, h_).at(j, 0) = sum;
+        if (this->has_row(half) && lane_of_thread() % 4 == 0) call_.capture_gradients[k].of(b_, h_).at(j, 0) = sum;
       }
     }
   }
-  template <int m>
-  __device__ void write(const Operand<T>& to, const Strip<T, m>& sums, int width) const {
-    for_strip<m>([&](int c, int e) {
-      const int j = row_ + strip_row(e), column = strip_column(c, e);
-      if (j < call_.keys && column < width) to.at(j, column) = sums.at[c][e];
-    });
-  }
-
-  const AttentionCall<T>& call_;
-  const Spec& spec_;
-  int b_, h_, block_row_, row_;  ///< the first key of the block, and of this thread's warp
-  StripCaptures<Spec, false> captures_;
   KeptWeights kept_{memory.kept_at, columns};
   SharedSpan<T> numbers_{memory.numbers_at, 5 * columns};
   Strip<T, Spec::width / 8> key_gradient_;
@@ -453,7 +406,7 @@ class KeyOwnedBlock {
 
 template <class Spec>
 __device__ void attention_key_gradients(const AttentionCall<typename Spec::Number>& call, const Spec& spec) {
-  constexpr int rows = 16 * Spec::warps;
+  constexpr int rows = Spec::shape().rows();
   KeyOwnedBlock<Spec>(call, spec, BlockPlace(call.heads, (call.keys + rows - 1) / rows)).run();
 }
 

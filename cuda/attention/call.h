@@ -1,4 +1,4 @@
-/// What the kernels of fused attention get as arguments: one group of heads of one call (attention/engine/lowered.h).
+/// The arguments of the kernels of fused attention: one group of heads of one call (attention/engine/lowered.h).
 ///
 /// NVRTC reads this file and the .cuh files beside it, before the Spec that is generated for a plan: they include no
 /// header that the library does not carry.

@@ -6,7 +6,7 @@
 ///
 /// so that no matrix of all pairs exists. In the end the output is o / l.
 #pragma once
-#include "cuda/attention/pairs.cuh"
+#include "cuda/attention/block.cuh"
 
 namespace fovea::cuda {
 
@@ -71,60 +71,46 @@ __device__ constexpr T least_sum() {
 }
 
 template <class Spec>
-class ForwardBlock {
- public:
-  using T = typename Spec::Number;
-  using Seen = SeenRow<Spec>;
-  using QueryTile = Tile<typename Spec::Factor, Spec::width>;
-  using ValueTile = Tile<typename Spec::Factor, Spec::value_width>;
+class ForwardBlock : BlockOfRows<Spec, true> {
+  using Base = BlockOfRows<Spec, true>;
+  using Base::call_, Base::spec_, Base::b_, Base::h_, Base::block_row_, Base::row_, Base::captures_;
+  using Base::rows, Base::columns, Base::threads, Base::n;
+  using typename Base::T, typename Base::Seen, typename Base::QueryTile, typename Base::ValueTile,
+      typename Base::PairStrip;
   static constexpr ForwardMemory memory{Spec::shape()};
-  static constexpr int rows = 16 * Spec::warps, columns = Spec::columns, threads = 32 * Spec::warps, n = columns / 8;
 
+ public:
   __device__ ForwardBlock(const AttentionCall<T>& call, const Spec& spec, BlockPlace at)
-      : call_(call),
-        spec_(spec),
-        b_(at.b),
-        h_(at.h),
-        block_row_(at.tile * rows),
-        row_(block_row_ + 16 * warp_of_thread()),
-        captures_(call, spec, at.b, at.h, row_),
-        seen_{row_seen(0), row_seen(1)} {
+      : Base(call, spec, at),
+        seen_{Seen(call.seen, b_, h_, this->existing_row(0)), Seen(call.seen, b_, h_, this->existing_row(1))} {
     out_.clear();
   }
 
   __device__ void run() {
     const QueryTile query(0, rows), key(memory.keys_at, columns);
     const ValueTile value(memory.values_at, columns);
-    if (spec_.has_product())
-      load_tile<threads, rows>(query, call_.query.of(b_, h_), block_row_, call_.queries, call_.width);
-    for (int j = 0; j < call_.keys; j += columns) {
-      const TileKind kind = kind_of_tile(call_.tiles, b_, h_, block_row_, j);
-      if (kind == TileKind::none) continue;
+    if (spec_.has_product()) this->template load<rows>(query, call_.query, block_row_, call_.queries, call_.width);
+    this->for_tiles([&](int j, bool all_seen) {
       __syncthreads();
-      if (spec_.has_product()) load_tile<threads, columns>(key, call_.key.of(b_, h_), j, call_.keys, call_.width);
-      load_tile<threads, columns>(value, call_.value.of(b_, h_), j, call_.keys, call_.value_width);
+      if (spec_.has_product()) this->template load<columns>(key, call_.key, j, call_.keys, call_.width);
+      this->template load<columns>(value, call_.value, j, call_.keys, call_.value_width);
       if (spec_.has_dropout()) kept_.template draw<threads>(call_, b_, h_, block_row_, rows, j);
       __syncthreads();
-      Strip<T, n> strip;
+      PairStrip strip;
       strip.clear();
       if (spec_.has_product()) add_product_of_rows(strip, query, 16 * warp_of_thread(), key);
-      if (kind == TileKind::full && j + columns <= call_.keys && block_row_ + rows <= call_.queries)
+      if (all_seen)
         add_tile<true>(strip, j, value);
       else
         add_tile<false>(strip, j, value);
-    }
+    });
     finish();
   }
 
  private:
-  __device__ Seen row_seen(int half) const {
-    const int i = row_ + strip_row(2 * half);
-    return Seen(call_.seen, b_, h_, i < call_.queries ? i : call_.queries - 1);
-  }
-
   /// Adds a tile of keys from j on, given the products of its strip.
   template <bool all_seen>
-  __device__ void add_tile(Strip<T, n>& strip, int j, const ValueTile& value) {
+  __device__ void add_tile(PairStrip& strip, int j, const ValueTile& value) {
     make_logits<all_seen, true>(call_, spec_, captures_, row_, j, strip, [&](int i, int at, int e) {
       return i < call_.queries && at < call_.keys &&
              seen_[e / 2].has(call_.seen, b_, h_, i, at, at - i - call_.query_offset);
@@ -178,23 +164,15 @@ class ForwardBlock {
       const T sum = mass * shrink * inverse;
       factor[half] = shrink * inverse;
       if (spec_.renormalizes()) factor[half] /= sum > least_sum<T>() ? sum : least_sum<T>();
-      if (i >= call_.queries || lane_of_thread() % 4 != 0) continue;
+      if (!this->has_row(half) || lane_of_thread() % 4 != 0) continue;
       const std::int64_t at = row_number(call_, b_, h_, i);
       call_.maximum[at] = sees_none || spec_.has_densities() ? T(0) : maximum;
       call_.inverse[at] = inverse;
       if (spec_.renormalizes()) call_.weight[at] = sum;
     }
-    const Operand<T> out = call_.out.of(b_, h_);
-    for_strip<Spec::value_width / 8>([&](int c, int e) {
-      const int i = row_ + strip_row(e), column = strip_column(c, e);
-      if (i < call_.queries && column < call_.value_width) out.at(i, column) = out_.at[c][e] * factor[e / 2];
-    });
+    this->write(call_.out.of(b_, h_), out_, call_.value_width, factor);
   }
 
-  const AttentionCall<T>& call_;
-  const Spec& spec_;
-  int b_, h_, block_row_, row_;  ///< the first query of the block, and of this thread's warp
-  StripCaptures<Spec, true> captures_;
   Seen seen_[2];
   KeptWeights kept_{memory.kept_at, rows};
   RunningSoftmax<T> softmax_;
@@ -203,7 +181,7 @@ class ForwardBlock {
 
 template <class Spec>
 __device__ void attention_forward(const AttentionCall<typename Spec::Number>& call, const Spec& spec) {
-  constexpr int rows = 16 * Spec::warps;
+  constexpr int rows = Spec::shape().rows();
   ForwardBlock<Spec>(call, spec, BlockPlace(call.heads, (call.queries + rows - 1) / rows)).run();
 }
 

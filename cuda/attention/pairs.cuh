@@ -1,5 +1,5 @@
-/// What a kernel of fused attention needs to know about single pairs: which are seen, the numbers that formulas read,
-/// and which weights dropout keeps.
+/// Single pairs of a query and a key: which are seen, the numbers that formulas read for them, and which weights
+/// dropout keeps.
 ///
 /// A Spec is what is known of a group of heads when its kernels are compiled. NVRTC compiles kernels for a generated
 /// one (cuda/attention/spec.h); on the host, one class calls the functions that the C++ compiler made of the formulas.
@@ -94,11 +94,12 @@ struct SeenRow {
   }
 };
 
+/// Room for all parts that SeenPairs can have.
 struct AnySeenPairs {
   static constexpr int most_always = most_ranges, most_dilations = cuda::most_dilations, most_masks = cuda::most_masks;
 };
 
-/// What the map says of a tile that begins with query i and key j.
+/// The kind of the tile that begins with query i and key j.
 __device__ inline TileKind kind_of_tile(const TileMap& map, int b, int h, int i, int j) {
   if (!map.kinds) return TileKind::full;
   return map.kinds[b * map.sentence + h * map.head + i / map_tile * map.columns + j / map_tile];
@@ -206,16 +207,6 @@ class KeptWeights {
   SharedSpan<std::uint8_t> bits_;
 };
 
-// ---- The place of a block
-
-/// The sentence, head and tile of a block; blockIdx.x counts tiles, then heads, then sentences.
-struct BlockPlace {
-  int b, h, tile;
-  __device__ BlockPlace(int heads, int tiles) {
-    const auto head = static_cast<int>(blockIdx.x) / tiles;
-    tile = static_cast<int>(blockIdx.x) % tiles, b = head / heads, h = head % heads;
-  }
-};
 /// Element (b, h, i) of [B, h, I].
 template <class T>
 __device__ inline std::int64_t row_number(const AttentionCall<T>& call, int b, int h, int i) {

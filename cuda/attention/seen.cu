@@ -1,4 +1,4 @@
-#include "cuda/attention/pairs.cuh"
+#include "cuda/attention/block.cuh"
 #include "cuda/attention/seen.h"
 #include "cuda/launch.h"
 

@@ -10,23 +10,28 @@ namespace fovea::cuda {
 
 namespace {
 
-/// Registers of a thread that hold sums and captures of a pass, if its strips have so many columns.
+/// About how many registers of a thread hold the sums of a pass and what its formulas read, if its strips have so many
+/// columns. The compiler computes the pairs of a strip at the same time.
 int registers_held(const SpecOfCall& spec, Pass pass, int columns) {
   const BlockShape& block = spec.block;
   int outputs = pass == Pass::query_gradients ? block.width : 0;  // columns of the results that a row has
   if (pass == Pass::forward || spec.makes_values) outputs += block.value_width;
   if (pass == Pass::key_gradients && spec.makes_keys) outputs += block.width;
-  const int strips = pass == Pass::forward ? 1 : 2;
-  constexpr int of_capture = 8;  // numbers of two rows, addresses, and what the formula computes with them
-  const int numbers = (outputs + strips * columns) / 2 + of_capture * static_cast<int>(spec.indices.size());
-  return numbers * block.number_bytes / 4;
+  const int strips = pass == Pass::forward ? 1 : 2, pairs = columns / 2;
+  const auto of_row = [&](Index index) {
+    return index == Index::head || index == (pass < Pass::key_gradients ? Index::query : Index::key);
+  };
+  int read = 0;  // numbers of two rows or, with their addresses, of each pair
+  for (Index index : spec.indices) read += of_row(index) ? 3 : 2 * pairs;
+  const int steps = static_cast<int>(spec.logit.steps.size() + spec.weight.steps.size());
+  return (outputs / 2 + strips * pairs + read + steps * columns / 64) * block.number_bytes / 4;
 }
 
 /// Chooses tiles as large as registers and 96 KiB of shared memory allow. The products of factors that are not rounded
-/// take more registers (cuda/attention/README.md has what ptxas says).
+/// take more registers. `attend --compile` shows whether a kernel spills.
 void choose_tiles(SpecOfCall& spec, Pass pass) {
   BlockShape& block = spec.block;
-  const int most_registers = spec.rounds ? 112 : 90;
+  const int most_registers = spec.rounds ? 114 : 90;
   block.warps = 4, block.columns = 64;
   while (registers_held(spec, pass, block.columns) > most_registers && block.columns > 16) block.columns /= 2;
   while (shared_bytes(pass, block) > 96 << 10 && block.columns > 16) block.columns /= 2;
