@@ -115,10 +115,8 @@ LoweredCapture lowered(const Capture& capture) {
 /// The parts of a plan that have no form as records; null if there is none.
 const char* missing_part(const Plan& plan) {
   if (plan.focus) return "a focus that is carried from query to query";
-  if (!plan.values.empty()) return "an addition to the output";
   if (!plan.mixings.empty()) return "mixing of heads";
   if (!plan.second_maps.empty()) return "a second map of weights";
-  if (!plan.extra_keys.empty()) return "a set of keys without tokens";
   for (const Normalizer& part : plan.normalizers)
     if (part.form == Normalizer::Form::custom) return "a normaliser other than the softmax";
   return nullptr;
@@ -151,6 +149,15 @@ const char* add_term(const PairTerm& term, LoweredFormula& to) {
   return nullptr;
 }
 
+/// Adds extra keys. Returns a part that has no such form, or null.
+const char* add_extra_keys(const AttentionContext& in, const Plan& plan, LoweredCall& call) {
+  if (plan.extra_keys.empty()) return nullptr;
+  if (call.renormalizes) return "a set of keys without tokens, beside weights that are normalised again,";
+  const ExtraKeys& part = plan.extra_keys[0];
+  call.extra = {in.query, part.keys, part.values, in.scale()};
+  return nullptr;
+}
+
 const char* add_window(const PairTerm& term, LoweredCall& call) {
   if (call.renormalizes) return "a window of weights that have been normalised again";
   if (std::holds_alternative<Renormalization>(term.what)) {
@@ -173,6 +180,7 @@ std::vector<HeadRange> groups_of_heads(const Plan& plan, std::int64_t H) {
   };
   add(plan.scores), add(plan.score_changes), add(plan.biases), add(plan.windows), add(plan.normalizers);
   add(plan.ranges), add(plan.dilations), add(plan.always), add(plan.masks);
+  add(plan.extra_keys), add(plan.values);
   std::vector<HeadRange> groups;
   for (auto next = std::next(ends.begin()); next != ends.end(); ++next)
     groups.push_back({*std::prev(next), *next - *std::prev(next)});
@@ -190,6 +198,9 @@ Lowered lower(const AttentionContext& in, const Plan& plan) {
       if (const char* missing = add_term(term, call.logit)) return missing;
   for (const PairTerm& term : plan.windows)
     if (const char* missing = add_window(term, call)) return missing;
+  if (const char* missing = add_extra_keys(in, plan, call)) return missing;
+  if (plan.values.size() > 1) return "a second addition to the output";
+  if (!plan.values.empty()) call.relative = {plan.values[0].captures[0].value, plan.values[0].clip};
   call.densities = !plan.normalizers.empty();
   if (!call.densities) call.sink = plan.sink;
   call.visible = in.visible;

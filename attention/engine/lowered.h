@@ -44,10 +44,24 @@ struct LoweredFormula {
   Expression gradients() const;
 };
 
+/// Keys that belong to no token: every query sees them, with the logit scale q · k, which formulas do not change.
+struct LoweredExtraKeys {
+  Variable queries;       ///< [B, H, I, n]
+  Variable keys, values;  ///< [H, N, n], [H, N, D]; undefined: there are none
+  double scale = 1;
+};
+
+/// Values that depend on the distance: o_i += Σ_j w_ij R_c, c = clip(j − i, −clip, clip) + clip.
+struct LoweredRelativeValues {
+  Variable table;  ///< R [2 clip + 1, D]; undefined: there are none
+  std::int64_t clip = 0;
+};
+
 /// A call in which all heads have the same terms:
 ///
-///     z_ij = logit(scale q_i · k_j, i, j, ...)      p_ij = the softmax of z_i over the keys that i sees, and the sink
-///     w_ij = p_ij · window(1, i, j, ...)            o_i  = Σ_j w_ij v_j
+///     z_ij = logit(scale q_i · k_j, i, j, ...)      p_ij = the softmax of z_i over the keys that i sees, the extra
+///     w_ij = p_ij · window(1, i, j, ...)                   keys, and the sink
+///     o_i  = Σ_j w_ij v_j
 struct LoweredCall {
   Variable queries, keys;         ///< [B, H, I, n], [B, H, J, n]; undefined: the score is 0
   Variable values;                ///< [B, H, J, D]
@@ -59,6 +73,8 @@ struct LoweredCall {
   bool renormalizes = false;  ///< w_i is divided by its sum, at least Renormalization::least, in the end
   bool densities = false;     ///< p_ij = exp(min(z_ij, Normalizer::largest_exponent)) instead of the softmax
   Variable sink;              ///< [H], or undefined
+  LoweredExtraKeys extra;
+  LoweredRelativeValues relative;
 
   /// The keys that a query sees: those of `visible` that lie in all `ranges` and have a distance that all `dilations`
   /// divide, or lie in one of `always`; never those hidden by one of the masks.

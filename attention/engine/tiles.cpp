@@ -15,12 +15,15 @@ TileKernels& attention_kernels() {
 
 namespace {
 
-/// The variables that a call has gradients for: values, queries and keys if their product is the score, captures, sink.
+/// The variables that a call has gradients for: values, queries and keys if their product is the score, captures, sink,
+/// extra keys, the table of relative values.
 std::vector<Variable> inputs_of(const LoweredCall& call) {
   std::vector<Variable> inputs{call.values};
   if (call.queries.defined()) inputs.push_back(call.queries), inputs.push_back(call.keys);
   for (const LoweredCapture& capture : call.captures()) inputs.push_back(capture.value);
   if (call.sink.defined()) inputs.push_back(call.sink);
+  if (call.extra.keys.defined()) inputs.insert(inputs.end(), {call.extra.queries, call.extra.keys, call.extra.values});
+  if (call.relative.table.defined()) inputs.push_back(call.relative.table);
   return inputs;
 }
 
@@ -34,6 +37,10 @@ Gradients in_order_of_inputs(const LoweredCall& call, const TileGradients& made)
     all.push_back(gradient.defined() ? Variable(captures[k].gradient_of_value(gradient)) : Variable());
   }
   if (call.sink.defined()) all.push_back(made.sink.defined() ? Variable(made.sink.transpose(1, 2)) : Variable());
+  if (call.extra.keys.defined())
+    for (const Tensor* gradient : {&made.extra_queries, &made.extra_keys, &made.extra_values})
+      all.emplace_back(*gradient);
+  if (call.relative.table.defined()) all.emplace_back(made.relative);
   return all;
 }
 

@@ -25,11 +25,14 @@ struct TileResult {
   Tensor maximum, inverse;  ///< [B, H, I]: the largest logit, and 1 / Σ_j exp(z_ij − maximum)
   Tensor weight;            ///< with LoweredCall::renormalizes, the sum of the weights before, [B, H, I]
   Tensor tiles;             ///< which tiles of pairs are seen; undefined: all
+  Tensor offset_weights;    ///< with relative values, the weights summed by distance, [B, H, I, 2 clip + 1]
 };
 
 /// Gradients, each in a shape that broadcasts from that of its variable.
 struct TileGradients {
   Tensor queries, keys, values, sink;
+  Tensor extra_queries, extra_keys, extra_values;
+  Tensor relative;               ///< of the table
   std::vector<Tensor> captures;  ///< undefined where the call does not want one
 };
 

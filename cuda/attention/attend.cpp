@@ -90,7 +90,25 @@ AttentionCall<T> arguments(const TileCall& call, TileResult& result) {
   made.maximum = result.maximum.mutable_data<T>(), made.inverse = result.inverse.mutable_data<T>();
   if (result.weight.defined()) made.weight = result.weight.mutable_data<T>();
   made.tiles = map_of(result.tiles);
+  made.offset_clip = static_cast<std::int32_t>(lowered.relative.clip);
+  if (result.offset_weights.defined()) made.offset_weights = result.offset_weights.mutable_data<T>();
   return made;
+}
+
+/// The call whose keys are the extra keys of a call.
+TileCall call_of_extra_keys(const TileCall& call) {
+  const LoweredExtraKeys& extra = call.lowered.extra;
+  const std::int64_t B = call.lowered.values.size(0);
+  auto of_sentences = [&](const Variable& x) {
+    const Tensor& one = x.value();
+    return Variable(one.unsqueeze(0).expand({B, one.size(0), one.size(1), one.size(2)}));
+  };
+  LoweredCall lowered;
+  lowered.queries = Variable(extra.queries.value()), lowered.scale = extra.scale;
+  lowered.keys = of_sentences(extra.keys), lowered.values = of_sentences(extra.values);
+  lowered.query_count = call.lowered.query_count;
+  lowered.densities = call.lowered.densities;
+  return {lowered, {}, call.products, {}};
 }
 
 std::int64_t bytes_of(const TileCall& call, const TileResult& result) {
@@ -134,7 +152,8 @@ const char* missing(const TileCall& call) {
   const LoweredCall& lowered = call.lowered;
   const std::vector<LoweredCapture> captures = lowered.captures();
   const auto width = lowered.queries.defined() ? lowered.queries.size(3) : 0;
-  if (std::max(width, lowered.values.size(3)) > widest()) return "a head of this width";
+  const auto extra = lowered.extra.keys.defined() ? lowered.extra.keys.size(2) : 0;
+  if (std::max({width, extra, lowered.values.size(3)}) > widest()) return "a head of this width";
   if (captures.size() > most_captures) return "a formula of so many tensors";
   if (std::count_if(captures.begin(), captures.end(), [](auto& x) { return x.indexing == Indexing::offset; }) >
       most_slots)
@@ -156,12 +175,22 @@ TileResult forward(const TileCall& call) {
   const Tensor& values = lowered.values.value();
   const std::int64_t B = values.size(0), H = values.size(1), I = lowered.query_count;
   auto rows = [&] { return Tensor::empty({B, H, I}, values.dtype(), values.device()); };
-  TileResult result{with_heads_inside(B, H, I, values.size(3), values), rows(), rows(), {}, {}};
+  TileResult result{with_heads_inside(B, H, I, values.size(3), values), rows(), rows(), {}, {}, {}};
+  const LoweredRelativeValues& relative = lowered.relative;
+  if (relative.table.defined())
+    result.offset_weights = Tensor::zeros({B, H, I, 2 * relative.clip + 1}, values.dtype(), values.device());
   if (lowered.renormalizes) result.weight = rows();
   result.tiles = make_tile_map(lowered);
   if (result.out.elements() == 0) return result;
   AttentionCall<T> made = arguments<T>(call, result);
+  if (lowered.extra.keys.defined()) {
+    const TileCall extra = call_of_extra_keys(call);
+    TileResult earlier{result.out, result.maximum, result.inverse, {}, {}, {}};
+    run_kernel(Pass::forward, extra, bytes_of(extra, earlier), arguments<T>(extra, earlier));
+    made.continues = true;
+  }
   run_kernel(Pass::forward, call, bytes_of(call, result), made);
+  if (relative.table.defined()) gemm(result.offset_weights, relative.table.value(), result.out, 1, 1);
   return result;
 }
 
@@ -204,8 +233,9 @@ std::pair<Tensor, Operand<T>> gradient_of(const LoweredCapture& capture, const A
   }
 }
 
+/// The gradients of a call without its extra keys.
 template <class T>
-TileGradients backward(const TileCall& call, const TileResult& kept, const Tensor& out_gradient) {
+TileGradients backward_of_tokens(const TileCall& call, const TileResult& kept, const Tensor& g) {
   const LoweredCall& lowered = call.lowered;
   TileResult result = kept;
   AttentionCall<T> made = arguments<T>(call, result);
@@ -232,13 +262,31 @@ TileGradients backward(const TileCall& call, const TileResult& kept, const Tenso
   gradients.captures.resize(captures.size());
   for (std::size_t k = 0; k < captures.size(); ++k)
     if (call.wants[k]) std::tie(gradients.captures[k], made.capture_gradients[k]) = gradient_of(captures[k], made);
-  const Tensor g = out_gradient.strides()[3] == 1 ? out_gradient : out_gradient.contiguous();
   made.out_gradient = read<T>(g);
+  Tensor of_offsets;  // the gradient of the weights summed by distance
+  if (lowered.relative.table.defined()) {
+    const Tensor& table = lowered.relative.table.value();
+    of_offsets = matmul(g, table.transpose(0, 1));
+    made.offset_weight_gradients = of_offsets.data<T>();
+    gradients.relative = matmul(result.offset_weights.transpose(2, 3), g);  // [B, H, 2 clip + 1, D]
+  }
   if (B * H * I > 0) run_kernel(Pass::query_gradients, call, bytes_of(call, result), made);
   if (B * H * J == 0) return gradients;
   if (splits_key_gradients(call)) run_kernel(Pass::value_gradients, call, bytes_of(call, result), made);
   run_kernel(Pass::key_gradients, call, bytes_of(call, result), made);
   return gradients;
+}
+
+template <class T>
+TileGradients backward(const TileCall& call, const TileResult& result, const Tensor& out_gradient) {
+  const Tensor g = out_gradient.strides()[3] == 1 ? out_gradient : out_gradient.contiguous();
+  TileGradients all = backward_of_tokens<T>(call, result, g);
+  if (!call.lowered.extra.keys.defined()) return all;
+  TileResult of_extra = result;  // the totals and the output are those of all keys
+  of_extra.weight = {}, of_extra.tiles = {}, of_extra.offset_weights = {};
+  const TileGradients extra = backward_of_tokens<T>(call_of_extra_keys(call), of_extra, g);
+  all.extra_queries = extra.queries, all.extra_keys = extra.keys, all.extra_values = extra.values;
+  return all;
 }
 
 template <class Body>

@@ -82,6 +82,16 @@ __device__ PairGradients<T, Spec::most> gradients_of_pair(const AttentionCall<T>
   return made;
 }
 
+/// The gradient of the weight of the pair (i, j): g_i · v_j, and that of its distance's sum of weights.
+template <class Spec, class T = typename Spec::Number>
+__device__ T gradient_of_weight(const AttentionCall<T>& call, const Spec& spec, int b, int h, int i, int j,
+                                T out_product) {
+  if (!spec.has_relative_values()) return out_product;
+  const int clip = call.offset_clip;
+  return out_product + call.offset_weight_gradients[row_number(call, b, h, i) * (2 * clip + 1) +
+                                                    entry_of(Index::offset, clip, j, j - i - call.query_offset)];
+}
+
 // ---- The query-owned kernel
 
 /// The gradients of tables that all queries share, in a block's own buffer. A tile's gradients lie in shared memory;
@@ -238,7 +248,8 @@ class QueryOwnedBlock : BlockOfRows<Spec, true> {
       if (is_seen) {
         const T kept = spec_.has_dropout() ? kept_.factor(call_, i - block_row_, at) : T(1);
         made = gradients_of_pair<true>(call_, spec_, captures_, numbers_[e / 2],
-                                       {i, at, e / 2, strip.at[c][e], out_products.at[c][e], kept});
+                                       {i, at, e / 2, strip.at[c][e],
+                                        gradient_of_weight(call_, spec_, b_, h_, i, at, out_products.at[c][e]), kept});
       }
       strip.at[c][e] = made.score;
 #pragma unroll
@@ -373,8 +384,9 @@ class KeyOwnedBlock : BlockOfRows<Spec, false> {
         const QueryNumbers<T> numbers(numbers_[column], numbers_[columns + column], numbers_[2 * columns + column],
                                       numbers_[3 * columns + column], numbers_[4 * columns + column]);
         const T kept = spec_.has_dropout() ? kept_.factor(call_, column, j) : T(1);
-        made = gradients_of_pair<false>(call_, spec_, captures_, numbers,
-                                        {i, j, e / 2, strip.at[c][e], out_products.at[c][e], kept});
+        made = gradients_of_pair<false>(
+            call_, spec_, captures_, numbers,
+            {i, j, e / 2, strip.at[c][e], gradient_of_weight(call_, spec_, b_, h_, i, j, out_products.at[c][e]), kept});
       }
       strip.at[c][e] = made.score, out_products.at[c][e] = made.weight;
 #pragma unroll

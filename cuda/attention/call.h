@@ -43,7 +43,7 @@ enum class Index { head, query, key, pair, offset, query_offset, query_column };
 
 inline constexpr int most_captures = 12, most_ranges = 4, most_masks = 3, most_dilations = 2;
 
-/// The keys that queries see, as LoweredGroup says.
+/// The keys that queries see, as LoweredCall says.
 struct SeenPairs {
   BoundedKeys visible, ranges[most_ranges], always[most_ranges];
   Operand<const std::uint8_t> masks[most_masks];
@@ -75,6 +75,11 @@ struct AttentionCall {
   SeenPairs seen;
   TileMap tiles;
   DropoutMask dropout = DropoutMask(0, {});
+
+  std::int32_t continues;    ///< the keys are added to those of an earlier call, with whose results the block begins
+  std::int32_t offset_clip;  ///< of the distances by which weights are summed
+  T* offset_weights;         ///< weights summed by distance [B, h, I, 2 offset_clip + 1], 0 at first; or null
+  const T* offset_weight_gradients;  ///< their gradients; or null
 
   // For each query, [B, h, I]: what the backward pass needs to compute the weights again.
   T* maximum;  ///< the largest logit; 0 if no key is seen

@@ -39,6 +39,45 @@ struct RunningSoftmax {
   }
 };
 
+/// The weights of the two rows of a lane summed by their distance, for values that depend on it. A distance inside of
+/// the table has one pair in a row, whose weight is stored; those at its ends collect in registers. The four lanes of a
+/// row share the table: a barrier of the warp is between what they write and what they read.
+template <class T>
+class OffsetWeights {
+ public:
+  __device__ OffsetWeights(const AttentionCall<T>& call, int b, int h) : call_(call), b_(b), h_(h) {}
+
+  __device__ void take(int half, int i, int j, T weight) {
+    const int distance = j - i - call_.query_offset, clip = call_.offset_clip;
+    if (distance <= -clip)
+      low_[half] += weight;
+    else if (distance >= clip)
+      high_[half] += weight;
+    else
+      row(i)[distance + clip] = weight;
+  }
+  /// Multiplies the sums of row i by a factor.
+  __device__ void multiply(int half, int i, T factor) {
+    low_[half] *= factor, high_[half] *= factor;
+    for (int c = 1 + lane_of_thread() % 4; c < 2 * call_.offset_clip; c += 4) row(i)[c] *= factor;
+  }
+  /// Writes what has collected at the ends of the table of row i.
+  __device__ void finish(int half, int i, bool writes) {
+    const T low = sum_of_row(low_[half]), high = sum_of_row(high_[half]);
+    if (!writes) return;
+    row(i)[0] = call_.offset_clip > 0 ? low : low + high;
+    if (call_.offset_clip > 0) row(i)[2 * call_.offset_clip] = high;
+  }
+
+ private:
+  __device__ T* row(int i) const {
+    return call_.offset_weights + row_number(call_, b_, h_, i) * (2 * call_.offset_clip + 1);
+  }
+  const AttentionCall<T>& call_;
+  int b_, h_;
+  T low_[2] = {T(0), T(0)}, high_[2] = {T(0), T(0)};
+};
+
 /// The logits of a strip from its products. Pairs that are not seen get −inf; `all_seen`: there are none.
 template <bool all_seen, bool rows_are_queries, class Spec, int n, class Sees>
 __device__ void make_logits(const AttentionCall<typename Spec::Number>& call, const Spec& spec,
@@ -90,6 +129,7 @@ class ForwardBlock : BlockOfRows<Spec, true> {
     const QueryTile query(0, rows), key(memory.keys_at, columns);
     const ValueTile value(memory.values_at, columns);
     if (spec_.has_product()) this->template load<rows>(query, call_.query, block_row_, call_.queries, call_.width);
+    if (call_.continues) begin_with_earlier_results();
     this->for_tiles([&](int j, bool all_seen) {
       __syncthreads();
       if (spec_.has_product()) this->template load<columns>(key, call_.key, j, call_.keys, call_.width);
@@ -120,8 +160,10 @@ class ForwardBlock : BlockOfRows<Spec, true> {
     } else {
       T shrink[2];
       softmax_.template take<Spec>(strip, shrink);
-      if (__any_sync(~0u, shrink[0] != T(1) || shrink[1] != T(1)))  // few tiles have a new maximum
+      if (__any_sync(~0u, shrink[0] != T(1) || shrink[1] != T(1))) {  // few tiles have a new maximum
         for_strip<Spec::value_width / 8>([&](int c, int e) { out_.at[c][e] *= shrink[e / 2]; });
+        if (spec_.has_relative_values()) multiply_offset_weights(shrink);
+      }
     }
     for_strip<n>([&](int c, int e) { strip.at[c][e] = weight<all_seen>(strip.at[c][e], c, e, j); });
     add_product(out_, strip, value);
@@ -140,7 +182,37 @@ class ForwardBlock : BlockOfRows<Spec, true> {
       exponential = all_seen || exponential != T(0) ? exponential * factor : T(0);
     }
     if (spec_.renormalizes()) softmax_.weight[e / 2] += exponential;
-    return spec_.has_dropout() ? exponential * kept_.factor(call_, i - block_row_, at) : exponential;
+    if (spec_.has_dropout()) exponential *= kept_.factor(call_, i - block_row_, at);
+    if (spec_.has_relative_values() && (all_seen || (i < call_.queries && at < call_.keys)))
+      offset_weights_.take(e / 2, i, at, exponential);
+    return exponential;
+  }
+
+  __device__ void multiply_offset_weights(const T (&factors)[2]) {
+    __syncwarp();
+#pragma unroll
+    for (int half = 0; half < 2; ++half)
+      if (this->has_row(half)) offset_weights_.multiply(half, row_ + strip_row(2 * half), factors[half]);
+    __syncwarp();
+  }
+
+  /// Begins with the maximum, total and output that a call with other keys has left.
+  __device__ void begin_with_earlier_results() {
+    T total[2];
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const std::int64_t at = row_number(call_, b_, h_, this->existing_row(half));
+      const bool sees_none = call_.inverse[at] == T(0);
+      total[half] = sees_none ? T(0) : T(1) / call_.inverse[at];
+      if (spec_.has_densities()) continue;
+      softmax_.maximum[half] = sees_none ? minus_infinity<T>() : call_.maximum[at];
+      if (lane_of_thread() % 4 == 0) softmax_.total[half] = total[half];
+    }
+    const Operand<T> out = call_.out.of(b_, h_);
+    for_strip<Spec::value_width / 8>([&](int c, int e) {
+      if (strip_column(c, e) < call_.value_width)
+        out_.at[c][e] = out.at(this->existing_row(e / 2), strip_column(c, e)) * total[e / 2];
+    });
   }
 
   /// Divides by the totals, and writes the output and what the backward pass needs.
@@ -171,11 +243,17 @@ class ForwardBlock : BlockOfRows<Spec, true> {
       if (spec_.renormalizes()) call_.weight[at] = sum;
     }
     this->write(call_.out.of(b_, h_), out_, call_.value_width, factor);
+    if (!spec_.has_relative_values()) return;
+    multiply_offset_weights(factor);
+#pragma unroll
+    for (int half = 0; half < 2; ++half)
+      offset_weights_.finish(half, row_ + strip_row(2 * half), this->has_row(half) && lane_of_thread() % 4 == 0);
   }
 
   Seen seen_[2];
   KeptWeights kept_{memory.kept_at, rows};
   RunningSoftmax<T> softmax_;
+  OffsetWeights<T> offset_weights_{call_, b_, h_};
   Strip<T, Spec::value_width / 8> out_;
 };
 

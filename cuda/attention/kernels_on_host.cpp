@@ -90,6 +90,7 @@ class HostSpec : public AnySeenPairs {
   bool has_dropout() const { return known_.has_dropout; }
   bool renormalizes() const { return known_.renormalizes; }
   bool has_densities() const { return known_.has_densities; }
+  bool has_relative_values() const { return known_.has_relative_values; }
   static constexpr bool is_approximate() { return false; }
 
   T logit(const T* x) const { return logit_.value(x); }

@@ -12,7 +12,8 @@
 ///   captures(), logits()  number of captures, those of the logit first, and how many these are
 ///   index(k)              how capture k is found; wants(k): whether its gradient is needed
 ///   slots(), slot(k)      number of captures Index::offset that want a gradient, and the number of k among them
-///   has_product(), has_window(), has_sink(), has_dropout(), renormalizes(), has_densities(), is_approximate()
+///   has_product(), has_window(), has_sink(), has_dropout(), renormalizes(), has_densities(),
+///   has_relative_values(), is_approximate()
 ///   logit(x), logit_gradients(g, x, to), weight(x), weight_gradients(g, x, to): the formulas and their gradients, of
 ///   x = {logit, position of the query, position of the key, captures...}; a weight's formula is its factor at x[0] = 1
 #pragma once

@@ -79,6 +79,7 @@ SpecOfCall spec_of(const TileCall& call, Pass pass) {
   spec.has_dropout = call.dropout.probability > 0;
   spec.renormalizes = lowered.renormalizes;
   spec.has_densities = lowered.densities;
+  spec.has_relative_values = lowered.relative.table.defined();
   spec.logit = lowered.logit.value(), spec.logit_gradients = lowered.logit.gradients();
   spec.weight = lowered.window.value(), spec.weight_gradients = lowered.window.gradients();
   BlockShape& block = spec.block;
@@ -179,6 +180,7 @@ struct Spec {{
   static __device__ constexpr bool has_dropout() {{ return {dropout}; }}
   static __device__ constexpr bool renormalizes() {{ return {renormalizes}; }}
   static __device__ constexpr bool has_densities() {{ return {densities}; }}
+  static __device__ constexpr bool has_relative_values() {{ return {relative}; }}
   static __device__ constexpr bool is_approximate() {{ return {rounds}; }}
 {members}
   T constants[{constants}];
@@ -202,8 +204,9 @@ extern "C" __global__ void __launch_bounds__({threads}, 1) {kernel}(
       fmt::arg("product", spec.has_product), fmt::arg("window", spec.has_window), fmt::arg("keys", spec.makes_keys),
       fmt::arg("values", spec.makes_values), fmt::arg("sink", spec.has_sink), fmt::arg("dropout", spec.has_dropout),
       fmt::arg("renormalizes", spec.renormalizes), fmt::arg("densities", spec.has_densities),
-      fmt::arg("rounds", spec.rounds), fmt::arg("members", members), fmt::arg("constants", constants_of(spec).size()),
-      fmt::arg("threads", 32 * block.warps), fmt::arg("kernel", kernel_of_text),
+      fmt::arg("relative", spec.has_relative_values), fmt::arg("rounds", spec.rounds), fmt::arg("members", members),
+      fmt::arg("constants", constants_of(spec).size()), fmt::arg("threads", 32 * block.warps),
+      fmt::arg("kernel", kernel_of_text),
       fmt::arg("pass", pass == Pass::forward           ? "attention_forward"
                        : pass == Pass::query_gradients ? "attention_query_gradients"
                                                        : "attention_key_gradients"));
@@ -219,7 +222,8 @@ std::string key_of(const TileCall& call, Pass pass) {
   };
   add(pass, lowered.values.dtype(), call.products, lowered.queries.defined() ? lowered.queries.size(3) : 0,
       lowered.values.size(3), lowered.sink.defined(), call.dropout.probability > 0, lowered.renormalizes,
-      lowered.densities, lowered.always.size(), lowered.dilations.size(), lowered.masks.size());
+      lowered.densities, lowered.relative.table.defined(), lowered.always.size(), lowered.dilations.size(),
+      lowered.masks.size());
   for (const LoweredFormula* formula : {&lowered.logit, &lowered.window}) {
     add(formula->parts.size(), formula->captures.size());
     for (const PointwiseFormula& part : formula->parts) part.append_identity(key);

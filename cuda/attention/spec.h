@@ -20,7 +20,7 @@ struct SpecOfCall {
   std::vector<bool> wants;
   std::size_t always = 0, dilations = 0, masks = 0;  ///< numbers of these parts of the LoweredCall
   bool has_product = false, has_window = false, has_sink = false, has_dropout = false, renormalizes = false,
-       has_densities = false;
+       has_densities = false, has_relative_values = false;
   bool makes_keys = false, makes_values = false;  ///< which gradients a key-owned kernel makes
   Expression logit, logit_gradients, weight, weight_gradients;
 };

@@ -112,7 +112,10 @@ void check_against_the_cpu(const std::string& specification, Place place, const 
 /// One of each way in which a formula reads numbers, and each part of a plan that kernels know.
 const std::vector<std::string> kinds{"global",
                                      "gaussian",
+                                     "relative(clip=3)",
                                      "relative(clip=3,values=false)",
+                                     "persistent + relative(clip=100)",
+                                     "persistent + sinks",
                                      "t5",
                                      "alibi",
                                      "dman",
@@ -170,7 +173,7 @@ BOOST_AUTO_TEST_CASE(queries_that_see_no_key_have_output_and_gradient_0, *with_c
 
 BOOST_AUTO_TEST_CASE(dropout_draws_the_bits_of_the_cpu, *with_cuda()) {
   for (const char* kind : {"global", "gaussian", "local_p(half_width=40,renormalize=true)", "differential",
-                           "heads(gaussian*1, sliding(left=3,right=2)*1)"}) {
+                           "relative(clip=3)", "persistent", "heads(gaussian*1, sliding(left=3,right=2)*1)"}) {
     Case c{150, 150};
     c.dropout = 0.3;
     check_against_the_cpu(kind, Place::encoder, c, 1e-10);

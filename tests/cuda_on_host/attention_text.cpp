@@ -121,7 +121,9 @@ class CompiledKernels {
 const Method methods[] = {{"gaussian", DType::f64},
                           {"t5 + sinks", DType::f32},
                           {"gaussian + alibi", DType::f32, Precision::bf16},
-                          {"gaussian_location(normalize=true)", DType::f32}};
+                          {"gaussian_location(normalize=true)", DType::f32},
+                          {"relative(clip=3) + persistent", DType::f32}};
+constexpr std::size_t texts = 3 * (std::size(methods) + 1);  // the extra keys of the last one have kernels of their own
 
 }  // namespace
 
@@ -135,7 +137,7 @@ BOOST_AUTO_TEST_CASE(kernels_from_text_compute_what_those_of_the_host_compute) {
     return false;
   };
   for (const Method& method : methods) expected.push_back(results(method));
-  BOOST_TEST(types.size() == 3 * std::size(methods));
+  BOOST_TEST(types.size() == texts);
   const CompiledKernels compiled(types);
   cuda::runs_text = [&](const cuda::KernelOnHost& on_host) {
     if (on_host.kernel.spec.number == DType::f64)
