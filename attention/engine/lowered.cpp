@@ -1,6 +1,7 @@
 #include "attention/engine/lowered.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <set>
 
@@ -143,7 +144,7 @@ const char* add_score(const Score& score, LoweredCall& call) {
 /// Adds the formula of a term. Returns a term that has none, or null.
 const char* add_term(const PairTerm& term, LoweredFormula& to) {
   const auto* formula = std::get_if<PointwiseFormula>(&term.what);
-  if (!formula) return std::holds_alternative<PointerWindow>(term.what) ? "a window" : "a term of whole rows";
+  if (!formula) return "a term of whole rows";
   to.parts.push_back(*formula);
   for (const Capture& capture : term.captures) to.captures.push_back(lowered(capture));
   return nullptr;
@@ -158,13 +159,46 @@ const char* add_extra_keys(const AttentionContext& in, const Plan& plan, Lowered
   return nullptr;
 }
 
-const char* add_window(const PairTerm& term, LoweredCall& call) {
+/// Adds a window between two pointers as a formula of their sums. Returns a part that has no such form, or null.
+const char* add_pointer_window(const PointerWindow& window, const PairTerm& term, const AttentionContext& in,
+                               LoweredCall& call) {
+  using Kind = LoweredSource::Kind;
+  if (window.mask == PointerWindow::Mask::discrete) return "a window with mask=discrete";
+  if (!call.sources.empty()) return "a second window";
+  const auto read = [&](std::size_t k) { return term.captures[k].value; };
+  const Tensor factors = window.pointer_scale_by_length ? in.length.value().unsqueeze(-1) : Tensor();
+  const bool sided = window.forward_only;
+  call.sources = {{sided ? Kind::pointer_up_to_query : Kind::pointer, read(0), read(1), window.pointer_scale, factors},
+                  {sided ? Kind::pointer_from_query : Kind::pointer, read(2), read(3), window.pointer_scale, factors}};
+  call.segment = std::min(window.segment, std::max<std::int64_t>(in.key.size(2), 1));
+  call.is_exact = window.pointer_scale_by_length || std::abs(window.pointer_scale) > window.local_scale;
+  LoweredFormula& formula = window.additive ? call.logit : call.window;
+  formula.parts.push_back(window_formula(window));
+  for (std::size_t pointer : {0, 1})
+    for (Indexing indexing : {Indexing::up_to, Indexing::from})
+      formula.captures.push_back({{}, {}, indexing, 0, pointer});
+  if (window.additive) {
+    call.sources.push_back({Kind::product, read(4), read(5), window.local_scale});
+    formula.captures.push_back({{}, {}, Indexing::product, 0, 2});
+  }
+  return nullptr;
+}
+
+/// Adds the formula of a term of logits. Returns a term that has none, or null.
+const char* add_bias(const PairTerm& term, const AttentionContext& in, LoweredCall& call) {
+  const auto* window = std::get_if<PointerWindow>(&term.what);
+  return window ? add_pointer_window(*window, term, in, call) : add_term(term, call.logit);
+}
+
+const char* add_window(const PairTerm& term, const AttentionContext& in, LoweredCall& call) {
   if (call.renormalizes) return "a window of weights that have been normalised again";
   if (std::holds_alternative<Renormalization>(term.what)) {
     call.renormalizes = true;
     return nullptr;
   }
-  if (const char* missing = add_term(term, call.window)) return missing;
+  const auto* window = std::get_if<PointerWindow>(&term.what);
+  if (const char* missing = window ? add_pointer_window(*window, term, in, call) : add_term(term, call.window))
+    return missing;
   return is_linear_in(call.window.value(), 0) ? nullptr : "a change of weights that is no factor";
 }
 
@@ -195,9 +229,9 @@ Lowered lower(const AttentionContext& in, const Plan& plan) {
   if (const char* missing = add_score(scores_of_all_heads(plan, in).at(0), call)) return missing;
   for (const auto* terms : {&plan.score_changes, &plan.biases})
     for (const PairTerm& term : *terms)
-      if (const char* missing = add_term(term, call.logit)) return missing;
+      if (const char* missing = add_bias(term, in, call)) return missing;
   for (const PairTerm& term : plan.windows)
-    if (const char* missing = add_window(term, call)) return missing;
+    if (const char* missing = add_window(term, in, call)) return missing;
   if (const char* missing = add_extra_keys(in, plan, call)) return missing;
   if (plan.values.size() > 1) return "a second addition to the output";
   if (!plan.values.empty()) call.relative = {plan.values[0].captures[0].value, plan.values[0].clip};

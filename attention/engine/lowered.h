@@ -20,6 +20,25 @@ enum class Indexing {
   offset,        ///< x_c, c = clip(j − i, −clip, clip) + clip, the same table for all queries
   query_offset,  ///< x_ic
   query_column,  ///< x_ic, c = min(j, n − 1): the score Score::Form::location
+  // numbers of a LoweredSource:
+  product,  ///< x_ij
+  up_to,    ///< F_ij
+  from,     ///< S_ij
+};
+
+/// Numbers of pairs that are computed from queries and keys of their own: products x_ij = scale q_i · k_j, or sums of a
+/// pointer φ_i, their softmax over keys, as in a PointerWindow:
+///
+///     F_ij = Σ φ_ik over the keys k up to the end of j's segment     S_ij = Σ φ_ik from its beginning on
+///
+/// A pointer may point to all keys of LoweredCall::visible, to those at or before the query's position, or to those at
+/// or behind it.
+struct LoweredSource {
+  enum class Kind { product, pointer, pointer_up_to_query, pointer_from_query };
+  Kind kind;
+  Variable queries, keys;  ///< [B, H, I, n], [B, H, J, n]
+  double scale;
+  Tensor factors = {};  ///< of each query's logits, broadcasts to [B, H, I, 1]; undefined: 1
 };
 
 /// A tensor that a formula reads.
@@ -27,7 +46,10 @@ struct LoweredCapture {
   Variable value;  ///< as the method gave it
   Tensor numbers;  ///< its value with the dimensions [B or 1, H or 1, I or 1, n]; n is 1 for `head` and `query`
   Indexing indexing;
-  std::int64_t clip = 0;  ///< in tokens; with `query_column` n − 1
+  std::int64_t clip = 0;   ///< in tokens; with `query_column` n − 1
+  std::size_t source = 0;  ///< of LoweredCall::sources; `value` and `numbers` are undefined then
+
+  bool is_of_source() const { return indexing >= Indexing::product; }
 
   /// The gradient of `value`, in a shape that broadcasts from it, given that of `numbers` for each sentence, head, and
   /// query or key: [B, H, I, n], with `key` [B, H, 1, J], with `offset` [parts, B, H, 1, n].
@@ -69,10 +91,13 @@ struct LoweredCall {
   std::int64_t query_offset = 0;  ///< position of the first query
   double scale = 1;
   LoweredFormula logit;
-  LoweredFormula window;      ///< of weights; linear in the weight
-  bool renormalizes = false;  ///< w_i is divided by its sum, at least Renormalization::least, in the end
-  bool densities = false;     ///< p_ij = exp(min(z_ij, Normalizer::largest_exponent)) instead of the softmax
-  Variable sink;              ///< [H], or undefined
+  LoweredFormula window;               ///< of weights; linear in the weight
+  bool renormalizes = false;           ///< w_i is divided by its sum, at least Renormalization::least, in the end
+  bool is_exact = false;               ///< whether products are never rounded to bf16
+  bool densities = false;              ///< p_ij = exp(min(z_ij, Normalizer::largest_exponent)) instead of the softmax
+  Variable sink;                       ///< [H], or undefined
+  std::vector<LoweredSource> sources;  ///< pointers first
+  std::int64_t segment = 1;            ///< length of the segments of keys that pointers point to
   LoweredExtraKeys extra;
   LoweredRelativeValues relative;
 

@@ -16,12 +16,14 @@ TileKernels& attention_kernels() {
 namespace {
 
 /// The variables that a call has gradients for: values, queries and keys if their product is the score, captures, sink,
-/// extra keys, the table of relative values.
+/// queries and keys of sources, extra keys, the table of relative values.
 std::vector<Variable> inputs_of(const LoweredCall& call) {
   std::vector<Variable> inputs{call.values};
   if (call.queries.defined()) inputs.push_back(call.queries), inputs.push_back(call.keys);
-  for (const LoweredCapture& capture : call.captures()) inputs.push_back(capture.value);
+  for (const LoweredCapture& capture : call.captures())
+    if (!capture.is_of_source()) inputs.push_back(capture.value);
   if (call.sink.defined()) inputs.push_back(call.sink);
+  for (const LoweredSource& source : call.sources) inputs.insert(inputs.end(), {source.queries, source.keys});
   if (call.extra.keys.defined()) inputs.insert(inputs.end(), {call.extra.queries, call.extra.keys, call.extra.values});
   if (call.relative.table.defined()) inputs.push_back(call.relative.table);
   return inputs;
@@ -33,10 +35,13 @@ Gradients in_order_of_inputs(const LoweredCall& call, const TileGradients& made)
   if (call.queries.defined()) all.emplace_back(made.queries), all.emplace_back(made.keys);
   const std::vector<LoweredCapture> captures = call.captures();
   for (std::size_t k = 0; k < captures.size(); ++k) {
+    if (captures[k].is_of_source()) continue;
     const Tensor& gradient = made.captures[k];
     all.push_back(gradient.defined() ? Variable(captures[k].gradient_of_value(gradient)) : Variable());
   }
   if (call.sink.defined()) all.push_back(made.sink.defined() ? Variable(made.sink.transpose(1, 2)) : Variable());
+  for (std::size_t s = 0; s < call.sources.size(); ++s)
+    all.emplace_back(made.source_queries[s]), all.emplace_back(made.source_keys[s]);
   if (call.extra.keys.defined())
     for (const Tensor* gradient : {&made.extra_queries, &made.extra_keys, &made.extra_values})
       all.emplace_back(*gradient);
@@ -74,9 +79,10 @@ Gradients gradients_of_equation(const KeptCall& kept, const Gradients& g, const 
 /// Computes a call in which all heads have the same terms, and records it as one node.
 Variable attend_group(const AttentionContext& in, const std::shared_ptr<const Plan>& plan, TileCall call) {
   const std::vector<Variable> inputs = inputs_of(call.lowered);
+  call.records = should_record(inputs);
   const TileResult result = attention_kernels().forward(call);
   const Tensor out = result.out;
-  if (!should_record(inputs)) return Variable(out);
+  if (!call.records) return Variable(out);
   KeptCall kept{
       std::move(call), in, plan, std::vector<Saved>(inputs.begin(), inputs.end()), bounds_and_masks(in, *plan), result};
   kept.watched.emplace_back(out, "result");
@@ -114,8 +120,9 @@ const char* make_groups(const AttentionContext& in, const std::shared_ptr<const 
                   is_one ? dropout : dropout_of_heads(dropout, in, heads),
                   matmul_precision(),
                   {}};
+    if (group.call.lowered.is_exact) group.call.products = Precision::f32;
     for (const LoweredCapture& capture : group.call.lowered.captures())
-      group.call.wants.push_back(should_record({&capture.value}));
+      group.call.wants.push_back(capture.is_of_source() || should_record({&capture.value}));
     groups.push_back(std::move(group));
   }
   return nullptr;

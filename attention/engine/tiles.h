@@ -17,20 +17,25 @@ struct TileCall {
   AttentionDropout dropout;
   Precision products = Precision::f32;  ///< bf16: the factors of products are rounded
   std::vector<bool> wants;              ///< for each of lowered.captures(), whether its gradient may be needed
+  bool records = false;                 ///< whether the backward pass may follow
+  bool only_totals = false;             ///< the forward pass makes the maximum and total of each query, and no output
 };
 
 /// The result of the forward pass, with the tensors that the backward pass reads.
 struct TileResult {
-  Tensor out;               ///< [B, H, I, D]
-  Tensor maximum, inverse;  ///< [B, H, I]: the largest logit, and 1 / Σ_j exp(z_ij − maximum)
-  Tensor weight;            ///< with LoweredCall::renormalizes, the sum of the weights before, [B, H, I]
-  Tensor tiles;             ///< which tiles of pairs are seen; undefined: all
-  Tensor offset_weights;    ///< with relative values, the weights summed by distance, [B, H, I, 2 clip + 1]
+  Tensor out;                          ///< [B, H, I, D]
+  Tensor maximum, inverse;             ///< [B, H, I]: the largest logit, and 1 / Σ_j exp(z_ij − maximum)
+  Tensor weight;                       ///< with LoweredCall::renormalizes, the sum of the weights before, [B, H, I]
+  Tensor tiles;                        ///< which tiles of pairs are seen; undefined: all
+  std::vector<Tensor> source_queries;  ///< the queries of each source, with the factors of their logits
+  std::vector<TileResult> pointers;    ///< the softmax of each pointer; its output is the mean key, if the call records
+  Tensor offset_weights;               ///< with relative values, the weights summed by distance, [B, H, I, 2 clip + 1]
 };
 
 /// Gradients, each in a shape that broadcasts from that of its variable.
 struct TileGradients {
   Tensor queries, keys, values, sink;
+  std::vector<Tensor> source_queries, source_keys;
   Tensor extra_queries, extra_keys, extra_values;
   Tensor relative;               ///< of the table
   std::vector<Tensor> captures;  ///< undefined where the call does not want one

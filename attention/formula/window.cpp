@@ -13,6 +13,51 @@ namespace fovea {
 
 namespace {
 
+/// m̂ of one pair. `forward_only` as in PointerWindow, and then the mask is `paper`.
+template <PointerWindow::Mask mask, bool forward_only>
+struct WindowOfPair {
+  template <class T>
+  static FOVEA_HD FOVEA_INLINE T value(T left_F, T left_S, T right_F, T right_S) {
+    const T x = left_F * right_S;
+    if constexpr (forward_only) return x;
+    const T y = right_F * left_S;
+    if constexpr (mask == PointerWindow::Mask::exact)  // F + S − 1 is the sum over the key's segment
+      return x + y - (left_F + left_S - T(1)) * (right_F + right_S - T(1));
+    if constexpr (mask == PointerWindow::Mask::either) return x + y - x * y;
+    return x + y;
+  }
+};
+
+/// w m̂
+template <PointerWindow::Mask mask, bool forward_only>
+struct WindowOfWeight {
+  static constexpr const char* name = "pointer_window";
+  template <class T>
+  FOVEA_HD FOVEA_INLINE T operator()(T w, Position<T>, T left_F, T left_S, T right_F, T right_S) const {
+    return w * WindowOfPair<mask, forward_only>::value(left_F, left_S, right_F, right_S);
+  }
+};
+
+/// z + (q^loc · k^loc / sqrt(D)) m̂
+template <PointerWindow::Mask mask, bool forward_only>
+struct WindowOfLogit {
+  static constexpr const char* name = "additive_pointer_window";
+  template <class T>
+  FOVEA_HD FOVEA_INLINE T operator()(T z, Position<T>, T left_F, T left_S, T right_F, T right_S, T local) const {
+    return z + local * WindowOfPair<mask, forward_only>::value(left_F, left_S, right_F, right_S);
+  }
+};
+
+template <PointerWindow::Mask mask, bool forward_only>
+PointwiseFormula window_formula_of(bool additive) {
+  constexpr Per pair = Per::pair;
+  if (additive)
+    return pointwise_formula<WindowOfLogit<mask, forward_only>, pair, pair, pair, pair, pair>(
+        WindowOfLogit<mask, forward_only>{});
+  return pointwise_formula<WindowOfWeight<mask, forward_only>, pair, pair, pair, pair>(
+      WindowOfWeight<mask, forward_only>{});
+}
+
 /// The division of J keys into segments.
 struct Segments {
   Tensor first, last, number;  ///< for each key, its segment's first key, last key and number, i64 [J]
@@ -76,6 +121,14 @@ Variable mask_of(const PointerWindow& window, const WindowPointers& phi) {
 }
 
 }  // namespace
+
+PointwiseFormula window_formula(const PointerWindow& window) {
+  using Mask = PointerWindow::Mask;
+  if (window.forward_only) return window_formula_of<Mask::paper, true>(window.additive);
+  if (window.mask == Mask::exact) return window_formula_of<Mask::exact, false>(window.additive);
+  if (window.mask == Mask::either) return window_formula_of<Mask::either, false>(window.additive);
+  return window_formula_of<Mask::paper, false>(window.additive);
+}
 
 WindowPointers window_pointers(const PointerWindow& window, std::span<const Variable> captured,
                                const AttentionContext& in) {

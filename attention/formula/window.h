@@ -13,6 +13,7 @@
 #include <span>
 
 #include "attention/context.h"
+#include "attention/formula/pointwise.h"
 
 namespace fovea {
 
@@ -35,6 +36,10 @@ struct PointerWindow {
   bool pointer_scale_by_length;  ///< multiply the pointers' logits also by the number of keys that the query may see
   double local_scale;            ///< factor of q^loc · k^loc, 1 / sqrt(D) in the paper
 };
+
+/// The window as a formula of single pairs, of (weight or logit, position, F^L_j, S^L_j, F^R_j, S^R_j) and, if it is
+/// additive, the local logit. Not for Mask::discrete.
+PointwiseFormula window_formula(const PointerWindow& window);
 
 /// The pointers φ^L and φ^R, [B, H, I, J].
 struct WindowPointers {

@@ -33,11 +33,11 @@ Operand<T> write(Tensor& x) {
 
 BoundedKeys bounded(const KeyRange& range, std::int64_t J) {
   auto bound = [](const Tensor& x, std::int64_t otherwise) {
-    Bound made{nullptr, 0, 0, 0, static_cast<std::int32_t>(otherwise)};
+    Bound made{nullptr, 0, 0, 0, static_cast<std::int32_t>(otherwise), 0};
     if (!x.defined()) return made;
     std::int64_t strides[3] = {};
     for (int d = 0; d < x.rank(); ++d) strides[3 - x.rank() + d] = x.shape()[d] > 1 ? x.strides()[d] : 0;
-    return Bound{x.data<std::int32_t>(), strides[0], strides[1], strides[2], made.otherwise};
+    return Bound{x.data<std::int32_t>(), strides[0], strides[1], strides[2], made.otherwise, 0};
   };
   return {bound(range.first, 0), bound(range.end, J)};
 }
@@ -52,6 +52,19 @@ SeenPairs seen_pairs(const LoweredCall& call) {
     seen.masks[seen.mask_count++] =
         operand<const std::uint8_t>(mask, reinterpret_cast<const std::uint8_t*>(mask.address()));
   for (std::int64_t step : call.dilations) seen.dilations[seen.dilation_count++] = static_cast<std::int32_t>(step);
+  return seen;
+}
+
+/// All keys that the queries may see, or those on one side of the query.
+SeenPairs visible_pairs(const LoweredCall& call, Side side) {
+  const std::int64_t J = call.values.size(2);
+  SeenPairs seen{};
+  seen.visible = bounded(call.visible, J);
+  const auto offset = static_cast<std::int32_t>(call.query_offset);
+  const Bound first{nullptr, 0, 0, 0, 0, 0}, end{nullptr, 0, 0, 0, static_cast<std::int32_t>(J), 0};
+  if (side != Side::all) seen.range_count = 1;
+  if (side == Side::up_to_query) seen.ranges[0] = {first, {nullptr, 0, 0, 0, offset + 1, 1}};
+  if (side == Side::from_query) seen.ranges[0] = {{nullptr, 0, 0, 0, offset, 1}, end};
   return seen;
 }
 
@@ -74,14 +87,16 @@ AttentionCall<T> arguments(const TileCall& call, TileResult& result) {
   made.value_width = static_cast<std::int32_t>(v[3]);
   made.query_offset = static_cast<std::int32_t>(lowered.query_offset);
   made.scale = static_cast<T>(lowered.scale);
+  made.query_end = made.queries;
+  made.width = static_cast<std::int32_t>(width_of(lowered));
   if (lowered.queries.defined()) {
-    made.width = static_cast<std::int32_t>(lowered.queries.size(3));
     made.query = read<T>(lowered.queries.value()), made.key = read<T>(lowered.keys.value());
   }
   made.value = read<T>(lowered.values.value());
   made.out = write<T>(result.out);
   const std::vector<LoweredCapture> captures = lowered.captures();
   for (std::size_t k = 0; k < captures.size(); ++k) {
+    if (captures[k].is_of_source()) continue;
     made.captures[k] = read<T>(captures[k].numbers);
     made.clips[k] = static_cast<std::int32_t>(captures[k].clip);
   }
@@ -92,6 +107,16 @@ AttentionCall<T> arguments(const TileCall& call, TileResult& result) {
   made.tiles = map_of(result.tiles);
   made.offset_clip = static_cast<std::int32_t>(lowered.relative.clip);
   if (result.offset_weights.defined()) made.offset_weights = result.offset_weights.mutable_data<T>();
+  for (std::size_t s = 0; s < lowered.sources.size(); ++s) {
+    const LoweredSource& from = lowered.sources[s];
+    Source<T>& source = made.sources[s];
+    source.query = read<T>(result.source_queries[s]), source.key = read<T>(from.keys.value());
+    source.scale = static_cast<T>(from.scale);
+    if (from.kind == LoweredSource::Kind::product) continue;
+    const TileResult& pointer = result.pointers[s];
+    source.maximum = pointer.maximum.data<T>(), source.inverse = pointer.inverse.data<T>();
+    source.mean_key = read<T>(pointer.out);
+  }
   return made;
 }
 
@@ -111,19 +136,34 @@ TileCall call_of_extra_keys(const TileCall& call) {
   return {lowered, {}, call.products, {}};
 }
 
+/// The call whose weights are a pointer's φ, and whose values are the pointer's keys: its output are the mean keys.
+TileCall call_of_pointer(const TileCall& call, const LoweredSource& pointer, const Tensor& queries) {
+  LoweredCall lowered;
+  lowered.queries = Variable(queries), lowered.scale = pointer.scale;
+  lowered.keys = lowered.values = Variable(pointer.keys.value());
+  lowered.query_count = call.lowered.query_count, lowered.query_offset = call.lowered.query_offset;
+  lowered.visible = call.lowered.visible;
+  TileCall made{lowered, {}, call.products, {}};
+  made.only_totals = !call.records;
+  return made;
+}
+
 std::int64_t bytes_of(const TileCall& call, const TileResult& result) {
   const LoweredCall& lowered = call.lowered;
   std::int64_t bytes = traffic(lowered.values.value(), result.out, result.maximum, result.inverse);
   if (lowered.queries.defined()) bytes += traffic(lowered.queries.value(), lowered.keys.value());
-  for (const LoweredCapture& capture : lowered.captures()) bytes += traffic(capture.numbers);
+  for (const LoweredCapture& capture : lowered.captures())
+    if (!capture.is_of_source()) bytes += traffic(capture.numbers);
+  for (const LoweredSource& source : lowered.sources) bytes += traffic(source.queries.value(), source.keys.value());
   return bytes;
 }
 
 // ---- Tiles
 
-/// The kinds of all tiles of a call, u8 [B or 1, H or 1, ceil(I / 64), ceil(J / 64)]; undefined if all pairs are seen.
-Tensor make_tile_map(const LoweredCall& call) {
-  bool all_seen = call.dilations.empty();
+/// The kinds of all tiles of a call whose queries see `seen`, u8 [B or 1, H or 1, ceil(I / 64), ceil(J / 64)];
+/// undefined if all pairs are seen.
+Tensor make_tile_map(const LoweredCall& call, const SeenPairs& seen) {
+  bool all_seen = seen.range_count == 0 && call.dilations.empty();
   std::int64_t B = 1, H = 1;
   auto widen = [&](const Tensor& x, int head_dimension) {  // counted from the end
     if (!x.defined()) return;
@@ -141,19 +181,28 @@ Tensor make_tile_map(const LoweredCall& call) {
   auto tiles = [](std::int64_t n) { return (n + map_tile - 1) / map_tile; };
   Tensor map = Tensor::empty({B, H, tiles(I), tiles(J)}, DType::u8, call.values.device());
   if (map.elements() > 0)
-    map_tiles(seen_pairs(call), map_of(map), static_cast<int>(B), static_cast<int>(H), static_cast<int>(I),
-              static_cast<int>(J), static_cast<int>(call.query_offset));
+    map_tiles(seen, map_of(map), static_cast<int>(B), static_cast<int>(H), static_cast<int>(I), static_cast<int>(J),
+              static_cast<int>(call.query_offset));
   return map;
 }
 
 // ---- The table
 
+/// The largest shared memory that a block may have from compute capability 9.0 on.
+constexpr int most_shared_bytes = 227 << 10;
+
 const char* missing(const TileCall& call) {
   const LoweredCall& lowered = call.lowered;
   const std::vector<LoweredCapture> captures = lowered.captures();
-  const auto width = lowered.queries.defined() ? lowered.queries.size(3) : 0;
+  const std::int64_t width = width_of(lowered);
   const auto extra = lowered.extra.keys.defined() ? lowered.extra.keys.size(2) : 0;
   if (std::max({width, extra, lowered.values.size(3)}) > widest()) return "a head of this width";
+  for (const LoweredSource& source : lowered.sources)
+    if (source.queries.size(3) != width_of(lowered)) return "a window whose pointers have another width than the head";
+  if (lowered.segment > 16) return "a window with segments of more than 16 keys";
+  if (!lowered.sources.empty())
+    for (Pass pass : {Pass::forward, Pass::query_gradients, Pass::key_gradients})
+      if (shared_bytes_of(pass, call) > most_shared_bytes) return "a window of heads of this width";
   if (captures.size() > most_captures) return "a formula of so many tensors";
   if (std::count_if(captures.begin(), captures.end(), [](auto& x) { return x.indexing == Indexing::offset; }) >
       most_slots)
@@ -169,23 +218,47 @@ Tensor with_heads_inside(std::int64_t B, std::int64_t H, std::int64_t X, std::in
   return Tensor::empty({B, X, H, D}, like.dtype(), like.device()).transpose(1, 2);
 }
 
+/// The softmax of a pointer with these queries.
+template <class T>
+TileResult forward_of_pointer(const TileCall& call, const LoweredSource& source, const Tensor& queries) {
+  const TileCall pointer = call_of_pointer(call, source, queries);
+  const Tensor& keys = source.keys.value();
+  const std::int64_t B = keys.size(0), H = keys.size(1), I = call.lowered.query_count;
+  auto rows = [&] { return Tensor::empty({B, H, I}, keys.dtype(), keys.device()); };
+  TileResult result{
+      with_heads_inside(B, H, pointer.only_totals ? 0 : I, keys.size(3), keys), rows(), rows(), {}, {}, {}, {}, {}};
+  AttentionCall<T> made = arguments<T>(pointer, result);
+  made.seen = visible_pairs(call.lowered, side_of(source));
+  result.tiles = make_tile_map(pointer.lowered, made.seen);
+  made.tiles = map_of(result.tiles);
+  if (B * H * I > 0) run_kernel(Pass::forward, pointer, bytes_of(pointer, result), made);
+  return result;
+}
+
 template <class T>
 TileResult forward(const TileCall& call) {
   const LoweredCall& lowered = call.lowered;
   const Tensor& values = lowered.values.value();
   const std::int64_t B = values.size(0), H = values.size(1), I = lowered.query_count;
   auto rows = [&] { return Tensor::empty({B, H, I}, values.dtype(), values.device()); };
-  TileResult result{with_heads_inside(B, H, I, values.size(3), values), rows(), rows(), {}, {}, {}};
+  TileResult result{with_heads_inside(B, H, I, values.size(3), values), rows(), rows(), {}, {}, {}, {}, {}};
   const LoweredRelativeValues& relative = lowered.relative;
   if (relative.table.defined())
     result.offset_weights = Tensor::zeros({B, H, I, 2 * relative.clip + 1}, values.dtype(), values.device());
   if (lowered.renormalizes) result.weight = rows();
-  result.tiles = make_tile_map(lowered);
+  for (const LoweredSource& source : lowered.sources) {
+    const Tensor& queries = source.queries.value();
+    result.source_queries.push_back(source.factors.defined() ? map(Multiply{}, queries, source.factors) : queries);
+    if (source.kind != LoweredSource::Kind::product)
+      result.pointers.push_back(forward_of_pointer<T>(call, source, result.source_queries.back()));
+  }
+  result.tiles =
+      make_tile_map(lowered, lowered.sources.empty() ? seen_pairs(lowered) : visible_pairs(lowered, Side::all));
   if (result.out.elements() == 0) return result;
   AttentionCall<T> made = arguments<T>(call, result);
   if (lowered.extra.keys.defined()) {
     const TileCall extra = call_of_extra_keys(call);
-    TileResult earlier{result.out, result.maximum, result.inverse, {}, {}, {}};
+    TileResult earlier{result.out, result.maximum, result.inverse, {}, {}, {}, {}, {}};
     run_kernel(Pass::forward, extra, bytes_of(extra, earlier), arguments<T>(extra, earlier));
     made.continues = true;
   }
@@ -196,6 +269,52 @@ TileResult forward(const TileCall& call) {
 
 /// The number of blocks that share a head's queries in the query-owned pass, where each has a table of its own.
 constexpr std::int64_t most_parts = 16;
+
+/// With pointers the backward pass takes so many queries at a time, a multiple of map_tile. What its two kernels carry
+/// then needs as much memory as a row of 64 numbers for each key.
+constexpr std::int64_t queries_at_once = 1024;
+
+/// The gradients of a call's sources, and what the kernels carry of pointers.
+template <class T>
+class SourceGradients {
+ public:
+  SourceGradients(const TileCall& call, TileGradients& gradients, AttentionCall<T>& arguments)
+      : call_(call), gradients_(gradients) {
+    const LoweredCall& lowered = call.lowered;
+    const std::int64_t B = arguments.sentences, H = arguments.heads, I = arguments.queries, J = arguments.keys;
+    const Tensor& like = lowered.values.value();
+    std::int64_t pointers = 0;
+    for (std::size_t s = 0; s < lowered.sources.size(); ++s) {
+      const std::int64_t n = lowered.sources[s].queries.size(3);
+      gradients.source_queries.push_back(with_heads_inside(B, H, I, n, like));
+      gradients.source_keys.push_back(with_heads_inside(B, H, J, n, like));
+      Source<T>& source = arguments.sources[s];
+      source.query_gradient = write<T>(gradients.source_queries[s]);
+      source.key_gradient = write<T>(gradients.source_keys[s]);
+      if (lowered.sources[s].kind == LoweredSource::Kind::product) continue;
+      ++pointers;
+      slopes_.push_back(Tensor::empty({B, H, I}, like.dtype(), like.device()));
+      source.slope = slopes_.back().mutable_data<T>();
+    }
+    if (pointers == 0) return;
+    const BlockShape block = block_of(Pass::key_gradients, call);
+    const std::int64_t step = block.key_step(block.rows()), tiles = (J + step - 1) / step;
+    carried_ = Tensor::empty({pointers, 2, B, H, tiles, std::min(I, queries_at_once)}, like.dtype(), like.device());
+    arguments.carried = carried_.mutable_data<T>();
+  }
+  /// Applies the factors of queries, after the kernels.
+  void finish() {
+    for (std::size_t s = 0; s < call_.lowered.sources.size(); ++s)
+      if (const Tensor& factors = call_.lowered.sources[s].factors; factors.defined())
+        gradients_.source_queries[s] = map(Multiply{}, gradients_.source_queries[s], factors);
+  }
+
+ private:
+  const TileCall& call_;
+  TileGradients& gradients_;
+  std::vector<Tensor> slopes_;
+  Tensor carried_;  ///< see AttentionCall::carried
+};
 
 /// Memory for the gradient of a capture, as LoweredCapture::gradient_of_value() takes it, and how kernels write it.
 template <class T>
@@ -256,12 +375,14 @@ TileGradients backward_of_tokens(const TileCall& call, const TileResult& kept, c
     made.sink_gradient = gradients.sink.mutable_data<T>();
   }
   const BlockShape block = block_of(Pass::query_gradients, call);
-  const std::int64_t tiles = (I + block.rows() - 1) / block.rows();
+  const std::int64_t queries = lowered.sources.empty() ? I : std::min(I, queries_at_once),
+                     tiles = (queries + block.rows() - 1) / block.rows();
   made.parts = static_cast<std::int32_t>(block.slots > 0 ? std::min(tiles, most_parts) : tiles);
   const std::vector<LoweredCapture> captures = lowered.captures();
   gradients.captures.resize(captures.size());
   for (std::size_t k = 0; k < captures.size(); ++k)
-    if (call.wants[k]) std::tie(gradients.captures[k], made.capture_gradients[k]) = gradient_of(captures[k], made);
+    if (call.wants[k] && !captures[k].is_of_source())
+      std::tie(gradients.captures[k], made.capture_gradients[k]) = gradient_of(captures[k], made);
   made.out_gradient = read<T>(g);
   Tensor of_offsets;  // the gradient of the weights summed by distance
   if (lowered.relative.table.defined()) {
@@ -270,10 +391,17 @@ TileGradients backward_of_tokens(const TileCall& call, const TileResult& kept, c
     made.offset_weight_gradients = of_offsets.data<T>();
     gradients.relative = matmul(result.offset_weights.transpose(2, 3), g);  // [B, H, 2 clip + 1, D]
   }
-  if (B * H * I > 0) run_kernel(Pass::query_gradients, call, bytes_of(call, result), made);
-  if (B * H * J == 0) return gradients;
-  if (splits_key_gradients(call)) run_kernel(Pass::value_gradients, call, bytes_of(call, result), made);
-  run_kernel(Pass::key_gradients, call, bytes_of(call, result), made);
+  SourceGradients<T> of_sources(call, gradients, made);
+  const std::int64_t bytes = bytes_of(call, result), at_once = lowered.sources.empty() ? I : queries_at_once;
+  for (std::int64_t first = 0; first == 0 || first < I; first += at_once) {
+    made.query_begin = static_cast<std::int32_t>(first);
+    made.query_end = static_cast<std::int32_t>(std::min(first + at_once, I));
+    if (B * H * I > 0) run_kernel(Pass::query_gradients, call, bytes, made);
+    if (B * H * J == 0) continue;
+    if (splits_key_gradients(call)) run_kernel(Pass::value_gradients, call, bytes, made);
+    run_kernel(Pass::key_gradients, call, bytes, made);
+  }
+  of_sources.finish();
   return gradients;
 }
 

@@ -107,7 +107,8 @@ class OffsetSums {
     for_slots([&](int k, int slot) {
       to_[slot] = call.capture_gradients[k].of(at.b, at.h);
       to_[slot].first += at.tile * to_[slot].row;
-      for (int c = static_cast<int>(threadIdx.x); c <= 2 * call.clips[k]; c += threads) to_[slot].at(0, c) = T(0);
+      for (int c = static_cast<int>(threadIdx.x); c <= 2 * call.clips[k] && call.query_begin == 0; c += threads)
+        to_[slot].at(0, c) = T(0);
       low_[slot] = T(0), high_[slot] = T(0);
     });
   }
@@ -172,15 +173,16 @@ class OffsetSums {
 template <class Spec>
 class QueryOwnedBlock : BlockOfRows<Spec, true> {
   using Base = BlockOfRows<Spec, true>;
-  using Base::call_, Base::spec_, Base::b_, Base::h_, Base::block_row_, Base::row_, Base::captures_;
+  using Base::call_, Base::spec_, Base::b_, Base::h_, Base::block_row_, Base::row_, Base::captures_, Base::sources_;
   using Base::rows, Base::columns, Base::threads, Base::n;
+  using typename Base::ColumnTile;
   using typename Base::T, typename Base::Seen, typename Base::QueryTile, typename Base::ValueTile,
       typename Base::PairStrip;
   static constexpr QueryOwnedMemory memory{Spec::shape()};
 
  public:
   __device__ QueryOwnedBlock(const AttentionCall<T>& call, const Spec& spec, BlockPlace at, OffsetSums<Spec>& offsets)
-      : Base(call, spec, at),
+      : Base(call, spec, at, memory.sources),
         offsets_(offsets),
         seen_{Seen(call.seen, b_, h_, this->existing_row(0)), Seen(call.seen, b_, h_, this->existing_row(1))},
         numbers_{numbers_of(0), numbers_of(1)} {
@@ -196,25 +198,32 @@ class QueryOwnedBlock : BlockOfRows<Spec, true> {
     __syncthreads();
     if (spec_.has_product()) this->template load<rows>(query, call_.query, block_row_, call_.queries, call_.width);
     this->template load<rows>(gradient, call_.out_gradient, block_row_, call_.queries, call_.value_width);
-    this->for_tiles([&](int j, bool all_seen) {
+    sources_.load_rows();
+    const auto visit = [&](const ColumnTile& tile) {
+      const int j = tile.first;
       __syncthreads();
       if (spec_.has_product()) this->template load<columns>(key, call_.key, j, call_.keys, call_.width);
       this->template load<columns>(value, call_.value, j, call_.keys, call_.value_width);
+      sources_.load_columns(j);
       if (spec_.has_dropout()) kept_.template draw<threads>(call_, b_, h_, block_row_, rows, j);
       __syncthreads();
+      sources_.keep_carried(j);
+      sources_.prepare(j, spec_.key_step(columns));
       PairStrip strip, out_products;
       strip.clear(), out_products.clear();
       if (spec_.has_product()) add_product_of_rows(strip, query, 16 * warp_of_thread(), key);
       add_product_of_rows(out_products, gradient, 16 * warp_of_thread(), value);
-      if (all_seen)
-        take_tile<true>(strip, out_products, j);
+      if (tile.all_seen)
+        take_tile<true>(strip, out_products, tile);
       else
-        take_tile<false>(strip, out_products, j);
+        take_tile<false>(strip, out_products, tile);
       if (spec_.has_product()) add_product(query_gradient_, strip, key);
+      sources_.add_gradients(j, spec_.key_step(columns));
       if (spec_.slots() == 0) return;
       __syncthreads();
       offsets_.add_tile(block_row_, j);
-    });
+    };
+    this->for_tiles(visit, [&](int j) { sources_.keep_carried(j); });
     finish();
   }
 
@@ -239,11 +248,11 @@ class QueryOwnedBlock : BlockOfRows<Spec, true> {
 
   /// Replaces the products q · k of a tile by their gradients, and takes the gradients of captures.
   template <bool all_seen>
-  __device__ void take_tile(PairStrip& strip, const PairStrip& out_products, int j) {
+  __device__ void take_tile(PairStrip& strip, const PairStrip& out_products, const ColumnTile& tile) {
     for_strip<n>([&](int c, int e) {
-      const int i = row_ + strip_row(e), at = j + strip_column(c, e), distance = at - i - call_.query_offset;
+      const int i = row_ + strip_row(e), at = tile.first + strip_column(c, e), distance = at - i - call_.query_offset;
       const bool is_seen =
-          all_seen || (i < call_.queries && at < call_.keys && seen_[e / 2].has(call_.seen, b_, h_, i, at, distance));
+          all_seen || (i < call_.queries && at < tile.end && seen_[e / 2].has(call_.seen, b_, h_, i, at, distance));
       PairGradients<T, Spec::most> made{};
       if (is_seen) {
         const T kept = spec_.has_dropout() ? kept_.factor(call_, i - block_row_, at) : T(1);
@@ -256,7 +265,9 @@ class QueryOwnedBlock : BlockOfRows<Spec, true> {
       for (int k = 0; k < Spec::most; ++k)
         if (k < spec_.captures() && spec_.wants(k)) {
           if (spec_.index(k) == Index::offset)
-            offsets_.set(k, i - block_row_, at - j, made.captures[k]);
+            offsets_.set(k, i - block_row_, at - tile.first, made.captures[k]);
+          else if (is_of_source(spec_.index(k)))
+            captures_.of_source(k, i, at) = made.captures[k];
           else if (is_seen)
             take(k, e / 2, i, at, distance, made.captures[k]);
         }
@@ -278,6 +289,9 @@ class QueryOwnedBlock : BlockOfRows<Spec, true> {
 
   __device__ void finish() {
     if (spec_.has_product()) this->write(call_.query_gradient.of(b_, h_), query_gradient_, call_.width);
+    sources_.finish([&](int s, const Strip<T, Spec::width / 8>& gradient) {
+      this->write(call_.sources[s].query_gradient.of(b_, h_), gradient, call_.width);
+    });
 #pragma unroll
     for (int k = 0; k < Spec::most; ++k) {
       if (k >= spec_.captures() || !spec_.wants(k)) continue;
@@ -310,7 +324,8 @@ __device__ void attention_query_gradients(const AttentionCall<typename Spec::Num
   constexpr int rows = Spec::shape().rows();
   BlockPlace at(call.heads, call.parts);
   OffsetSums<Spec> offsets(call, spec, at);
-  for (; at.tile * rows < call.queries; at.tile += call.parts) QueryOwnedBlock<Spec>(call, spec, at, offsets).run();
+  for (; at.tile * rows < call.query_end - call.query_begin; at.tile += call.parts)
+    QueryOwnedBlock<Spec>(call, spec, at, offsets).run();
   offsets.finish();
 }
 
@@ -319,14 +334,17 @@ __device__ void attention_query_gradients(const AttentionCall<typename Spec::Num
 template <class Spec>
 class KeyOwnedBlock : BlockOfRows<Spec, false> {
   using Base = BlockOfRows<Spec, false>;
-  using Base::call_, Base::spec_, Base::b_, Base::h_, Base::block_row_, Base::row_, Base::captures_;
+  using Base::call_, Base::spec_, Base::b_, Base::h_, Base::block_row_, Base::row_, Base::row_end_, Base::captures_,
+      Base::sources_;
   using Base::rows, Base::columns, Base::threads, Base::n;
+  using typename Base::ColumnTile;
   using typename Base::T, typename Base::Seen, typename Base::QueryTile, typename Base::ValueTile,
       typename Base::PairStrip;
   static constexpr KeyOwnedMemory memory{Spec::shape()};
 
  public:
-  __device__ KeyOwnedBlock(const AttentionCall<T>& call, const Spec& spec, BlockPlace at) : Base(call, spec, at) {
+  __device__ KeyOwnedBlock(const AttentionCall<T>& call, const Spec& spec, BlockPlace at)
+      : Base(call, spec, at, memory.sources) {
     key_gradient_.clear(), value_gradient_.clear();
     for (int half = 0; half < 2; ++half)
 #pragma unroll
@@ -338,23 +356,28 @@ class KeyOwnedBlock : BlockOfRows<Spec, false> {
     const ValueTile value(memory.values_at, rows), gradient(memory.gradient_at, columns);
     if (spec_.has_product()) this->template load<rows>(key, call_.key, block_row_, call_.keys, call_.width);
     this->template load<rows>(value, call_.value, block_row_, call_.keys, call_.value_width);
-    this->for_tiles([&](int i, bool all_seen) {
+    sources_.load_rows();
+    this->for_tiles([&](const ColumnTile& tile) {
+      const int i = tile.first;
       __syncthreads();
       if (spec_.has_product()) this->template load<columns>(query, call_.query, i, call_.queries, call_.width);
       this->template load<columns>(gradient, call_.out_gradient, i, call_.queries, call_.value_width);
       load_numbers(i);
+      sources_.load_columns(i);
       if (spec_.has_dropout()) kept_.template draw<threads>(call_, b_, h_, i, columns, block_row_);
       __syncthreads();
+      sources_.prepare(i, spec_.key_step(rows));
       PairStrip strip, out_products;
       strip.clear(), out_products.clear();
       if (spec_.has_product()) add_product_of_rows(strip, key, 16 * warp_of_thread(), query);
       add_product_of_rows(out_products, value, 16 * warp_of_thread(), gradient);
-      if (all_seen)
-        take_tile<true>(strip, out_products, i);
+      if (tile.all_seen)
+        take_tile<true>(strip, out_products, tile);
       else
-        take_tile<false>(strip, out_products, i);
+        take_tile<false>(strip, out_products, tile);
+      if (spec_.makes_keys()) sources_.add_gradients(i, spec_.key_step(rows));
       if (spec_.makes_values()) add_product(value_gradient_, out_products, gradient);
-      if (spec_.makes_keys()) add_product(key_gradient_, strip, query);
+      if (spec_.makes_keys() && spec_.has_product()) add_product(key_gradient_, strip, query);
     });
     finish();
   }
@@ -373,11 +396,11 @@ class KeyOwnedBlock : BlockOfRows<Spec, false> {
   /// Replaces the products q · k of a tile by their gradients and g · v by the weights, and takes the gradients of
   /// captures that belong to keys.
   template <bool all_seen>
-  __device__ void take_tile(PairStrip& strip, PairStrip& out_products, int first) {
+  __device__ void take_tile(PairStrip& strip, PairStrip& out_products, const ColumnTile& tile) {
     for_strip<n>([&](int c, int e) {
-      const int j = row_ + strip_row(e), column = strip_column(c, e), i = first + column;
+      const int j = row_ + strip_row(e), column = strip_column(c, e), i = tile.first + column;
       const bool is_seen =
-          all_seen || (i < call_.queries && j < call_.keys &&
+          all_seen || (i < tile.end && j < row_end_ &&
                        Seen(call_.seen, b_, h_, i).has(call_.seen, b_, h_, i, j, j - i - call_.query_offset));
       PairGradients<T, Spec::most> made{};
       if (is_seen) {
@@ -391,12 +414,22 @@ class KeyOwnedBlock : BlockOfRows<Spec, false> {
       strip.at[c][e] = made.score, out_products.at[c][e] = made.weight;
 #pragma unroll
       for (int k = 0; k < Spec::most; ++k)
-        if (k < spec_.captures() && spec_.wants(k) && spec_.index(k) == Index::key) sums_[e / 2][k] += made.captures[k];
+        if (k < spec_.captures() && spec_.wants(k)) {
+          if (is_of_source(spec_.index(k)))
+            captures_.of_source(k, i, j) = made.captures[k];
+          else if (spec_.index(k) == Index::key)
+            sums_[e / 2][k] += made.captures[k];
+        }
     });
   }
 
   __device__ void finish() {
-    if (spec_.makes_keys()) this->write(call_.key_gradient.of(b_, h_), key_gradient_, call_.width);
+    if (spec_.makes_keys()) {
+      if (spec_.has_product()) this->write(call_.key_gradient.of(b_, h_), key_gradient_, call_.width);
+      sources_.finish([&](int s, const Strip<T, Spec::width / 8>& gradient) {
+        this->write(call_.sources[s].key_gradient.of(b_, h_), gradient, call_.width);
+      });
+    }
     if (spec_.makes_values()) this->write(call_.value_gradient.of(b_, h_), value_gradient_, call_.value_width);
 #pragma unroll
     for (int k = 0; k < Spec::most; ++k) {
@@ -405,7 +438,9 @@ class KeyOwnedBlock : BlockOfRows<Spec, false> {
       for (int half = 0; half < 2; ++half) {
         const T sum = sum_of_row(sums_[half][k]);
         const int j = row_ + strip_row(2 * half);
-        if (this->has_row(half) && lane_of_thread() % 4 == 0) call_.capture_gradients[k].of(b_, h_).at(j, 0) = sum;
+        if (!this->has_row(half) || lane_of_thread() % 4 != 0) continue;
+        T& x = call_.capture_gradients[k].of(b_, h_).at(j, 0);
+        x = this->adds() ? x + sum : sum;
       }
     }
   }
@@ -419,7 +454,8 @@ class KeyOwnedBlock : BlockOfRows<Spec, false> {
 template <class Spec>
 __device__ void attention_key_gradients(const AttentionCall<typename Spec::Number>& call, const Spec& spec) {
   constexpr int rows = Spec::shape().rows();
-  KeyOwnedBlock<Spec>(call, spec, BlockPlace(call.heads, (call.keys + rows - 1) / rows)).run();
+  const int step = spec.key_step(rows);
+  KeyOwnedBlock<Spec>(call, spec, BlockPlace(call.heads, (call.keys + step - 1) / step)).run();
 }
 
 }  // namespace fovea::cuda

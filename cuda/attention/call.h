@@ -27,11 +27,11 @@ struct Operand {
 
 /// A bound of the keys that each query sees, i32 [B or 1, h or 1, I or 1].
 struct Bound {
-  const std::int32_t* numbers;  ///< null: the bound is `otherwise`
+  const std::int32_t* numbers;  ///< null: the bound is `otherwise`, for each query `step` more than for the one before
   std::int64_t sentence, head, row;
-  std::int32_t otherwise;
+  std::int32_t otherwise, step;
   __device__ std::int32_t at(int b, int h, int i) const {
-    return numbers ? numbers[b * sentence + h * head + i * row] : otherwise;
+    return numbers ? numbers[b * sentence + h * head + i * row] : otherwise + i * step;
   }
 };
 struct BoundedKeys {
@@ -39,9 +39,9 @@ struct BoundedKeys {
 };
 
 /// How the number of a capture is found for a pair: the kinds of Indexing in lowered.h.
-enum class Index { head, query, key, pair, offset, query_offset, query_column };
+enum class Index { head, query, key, pair, offset, query_offset, query_column, product, up_to, from };
 
-inline constexpr int most_captures = 12, most_ranges = 4, most_masks = 3, most_dilations = 2;
+inline constexpr int most_captures = 12, most_ranges = 4, most_masks = 3, most_dilations = 2, most_sources = 3;
 
 /// The keys that queries see, as LoweredCall says.
 struct SeenPairs {
@@ -60,12 +60,28 @@ struct TileMap {
   std::int32_t columns;
 };
 
+/// The keys that a pointer may point to: all that the query may see, those up to its own position, or those from it on.
+enum class Side : std::uint8_t { all, up_to_query, from_query };
+
+/// Queries and keys whose products, or pointers, a formula reads (sources.cuh). Widths are those of the call.
+template <class T>
+struct Source {
+  Operand<const T> query, key;
+  T scale;
+  Operand<T> query_gradient, key_gradient;
+  // of a pointer, for each query [B, h, I]:
+  const T *maximum, *inverse;  ///< of its logits, as below
+  Operand<const T> mean_key;   ///< Σ_j φ_ij k_j [B, h, I, n], where gradients are wanted
+  T* slope;                    ///< Σ_j φ_ij Z_ij, from the query-owned backward pass to the key-owned one
+};
+
 /// One group of heads of one call. T is the type of the call's numbers, float or double.
 template <class T>
 struct AttentionCall {
   std::int32_t sentences, heads, queries, keys, width, value_width;
-  std::int32_t query_offset;  ///< position of the first query
-  std::int32_t parts;         ///< blocks of the query-owned backward pass for each head
+  std::int32_t query_offset;            ///< position of the first query
+  std::int32_t query_begin, query_end;  ///< the queries of this launch; the first is a multiple of map_tile
+  std::int32_t parts;                   ///< blocks of the query-owned backward pass for each head
   T scale;
   Operand<const T> query, key, value;
   Operand<T> out;
@@ -80,6 +96,8 @@ struct AttentionCall {
   std::int32_t offset_clip;  ///< of the distances by which weights are summed
   T* offset_weights;         ///< weights summed by distance [B, h, I, 2 offset_clip + 1], 0 at first; or null
   const T* offset_weight_gradients;  ///< their gradients; or null
+  Source<T> sources[most_sources];   ///< pointers first
+  T* carried;                        ///< what the two backward passes carry of pointers, see sources.cuh
 
   // For each query, [B, h, I]: what the backward pass needs to compute the weights again.
   T* maximum;  ///< the largest logit; 0 if no key is seen

@@ -112,15 +112,16 @@ __device__ constexpr T least_sum() {
 template <class Spec>
 class ForwardBlock : BlockOfRows<Spec, true> {
   using Base = BlockOfRows<Spec, true>;
-  using Base::call_, Base::spec_, Base::b_, Base::h_, Base::block_row_, Base::row_, Base::captures_;
+  using Base::call_, Base::spec_, Base::b_, Base::h_, Base::block_row_, Base::row_, Base::captures_, Base::sources_;
   using Base::rows, Base::columns, Base::threads, Base::n;
+  using typename Base::ColumnTile;
   using typename Base::T, typename Base::Seen, typename Base::QueryTile, typename Base::ValueTile,
       typename Base::PairStrip;
   static constexpr ForwardMemory memory{Spec::shape()};
 
  public:
   __device__ ForwardBlock(const AttentionCall<T>& call, const Spec& spec, BlockPlace at)
-      : Base(call, spec, at),
+      : Base(call, spec, at, memory.sources),
         seen_{Seen(call.seen, b_, h_, this->existing_row(0)), Seen(call.seen, b_, h_, this->existing_row(1))} {
     out_.clear();
   }
@@ -129,30 +130,34 @@ class ForwardBlock : BlockOfRows<Spec, true> {
     const QueryTile query(0, rows), key(memory.keys_at, columns);
     const ValueTile value(memory.values_at, columns);
     if (spec_.has_product()) this->template load<rows>(query, call_.query, block_row_, call_.queries, call_.width);
+    sources_.load_rows();
     if (call_.continues) begin_with_earlier_results();
-    this->for_tiles([&](int j, bool all_seen) {
+    this->for_tiles([&](const ColumnTile& tile) {
+      const int j = tile.first;
       __syncthreads();
       if (spec_.has_product()) this->template load<columns>(key, call_.key, j, call_.keys, call_.width);
-      this->template load<columns>(value, call_.value, j, call_.keys, call_.value_width);
+      if (spec_.has_output()) this->template load<columns>(value, call_.value, j, call_.keys, call_.value_width);
+      sources_.load_columns(j);
       if (spec_.has_dropout()) kept_.template draw<threads>(call_, b_, h_, block_row_, rows, j);
       __syncthreads();
+      sources_.prepare(j, spec_.key_step(columns));
       PairStrip strip;
       strip.clear();
       if (spec_.has_product()) add_product_of_rows(strip, query, 16 * warp_of_thread(), key);
-      if (all_seen)
-        add_tile<true>(strip, j, value);
+      if (tile.all_seen)
+        add_tile<true>(strip, tile, value);
       else
-        add_tile<false>(strip, j, value);
+        add_tile<false>(strip, tile, value);
     });
     finish();
   }
 
  private:
-  /// Adds a tile of keys from j on, given the products of its strip.
+  /// Adds a tile of keys, given the products of its strip.
   template <bool all_seen>
-  __device__ void add_tile(PairStrip& strip, int j, const ValueTile& value) {
-    make_logits<all_seen, true>(call_, spec_, captures_, row_, j, strip, [&](int i, int at, int e) {
-      return i < call_.queries && at < call_.keys &&
+  __device__ void add_tile(PairStrip& strip, const ColumnTile& tile, const ValueTile& value) {
+    make_logits<all_seen, true>(call_, spec_, captures_, row_, tile.first, strip, [&](int i, int at, int e) {
+      return i < call_.queries && at < tile.end &&
              seen_[e / 2].has(call_.seen, b_, h_, i, at, at - i - call_.query_offset);
     });
     if (spec_.has_densities()) {
@@ -165,14 +170,15 @@ class ForwardBlock : BlockOfRows<Spec, true> {
         if (spec_.has_relative_values()) multiply_offset_weights(shrink);
       }
     }
-    for_strip<n>([&](int c, int e) { strip.at[c][e] = weight<all_seen>(strip.at[c][e], c, e, j); });
+    if (!spec_.has_output()) return;
+    for_strip<n>([&](int c, int e) { strip.at[c][e] = weight<all_seen>(strip.at[c][e], c, e, tile); });
     add_product(out_, strip, value);
   }
 
   /// The weight of a pair, after windows and dropout, from its exponential.
   template <bool all_seen>
-  __device__ T weight(T exponential, int c, int e, int j) {
-    const int i = row_ + strip_row(e), at = j + strip_column(c, e);
+  __device__ T weight(T exponential, int c, int e, const ColumnTile& tile) {
+    const int i = row_ + strip_row(e), at = tile.first + strip_column(c, e);
     if (spec_.has_window()) {
       T x[3 + Spec::most];
       x[0] = T(1);
@@ -183,7 +189,7 @@ class ForwardBlock : BlockOfRows<Spec, true> {
     }
     if (spec_.renormalizes()) softmax_.weight[e / 2] += exponential;
     if (spec_.has_dropout()) exponential *= kept_.factor(call_, i - block_row_, at);
-    if (spec_.has_relative_values() && (all_seen || (i < call_.queries && at < call_.keys)))
+    if (spec_.has_relative_values() && (all_seen || (i < call_.queries && at < tile.end)))
       offset_weights_.take(e / 2, i, at, exponential);
     return exponential;
   }
@@ -242,6 +248,7 @@ class ForwardBlock : BlockOfRows<Spec, true> {
       call_.inverse[at] = inverse;
       if (spec_.renormalizes()) call_.weight[at] = sum;
     }
+    if (!spec_.has_output()) return;
     this->write(call_.out.of(b_, h_), out_, call_.value_width, factor);
     if (!spec_.has_relative_values()) return;
     multiply_offset_weights(factor);

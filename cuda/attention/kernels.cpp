@@ -32,6 +32,7 @@ std::int64_t widest() { return 256; }
 std::vector<TileKernelReport> (*const compiles_kernels)(const TileCall& call, int architecture) = compile_kernels;
 
 BlockShape block_of(Pass pass, const TileCall& call) { return kernel_of(call, pass)->spec.block; }
+int shared_bytes_of(Pass pass, const TileCall& call) { return shared_bytes(pass, block_of(pass, call)); }
 
 template <class T>
 void run_kernel(Pass pass, const TileCall& call, std::int64_t bytes, const AttentionCall<T>& arguments) {

@@ -12,6 +12,8 @@ inline constexpr int most_slots = 2;
 
 /// The tiles of a call's kernel.
 BlockShape block_of(Pass pass, const TileCall& call);
+/// The shared memory of a block of the call's kernel, in bytes.
+int shared_bytes_of(Pass pass, const TileCall& call);
 
 /// Appends a kernel to the stream; `bytes` is the least that it moves.
 template <class T>
@@ -33,8 +35,9 @@ extern std::function<bool(const KernelOnHost&)> runs_text;
 /// The number of blocks of a kernel.
 template <class T>
 unsigned blocks_of(Pass pass, const BlockShape& block, const AttentionCall<T>& call) {
-  const int rows = pass >= Pass::key_gradients ? call.keys : call.queries;
-  const int tiles = pass == Pass::query_gradients ? call.parts : (rows + block.rows() - 1) / block.rows();
+  const bool owns_keys = pass >= Pass::key_gradients;
+  const int rows = owns_keys ? call.keys : call.queries, step = owns_keys ? block.key_step(block.rows()) : block.rows();
+  const int tiles = pass == Pass::query_gradients ? call.parts : (rows + step - 1) / step;
   return static_cast<unsigned>(call.sentences) * static_cast<unsigned>(call.heads) * static_cast<unsigned>(tiles);
 }
 

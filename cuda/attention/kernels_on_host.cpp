@@ -63,9 +63,9 @@ class HostSpec : public AnySeenPairs {
   using Number = T;
   using Factor = Factor_;
   static constexpr int width = width_, value_width = width_, warps = 2, columns = 32, most = most_captures,
-                       most_slots = cuda::most_slots;
+                       most_slots = cuda::most_slots, most_sources = cuda::most_sources;
   static constexpr BlockShape shape() {
-    return {warps, columns, width, value_width, sizeof(Factor), sizeof(Number), most_slots};
+    return {warps, columns, width, value_width, sizeof(Factor), sizeof(Number), most_slots, most_sources, 5, 1};
   }
 
   HostSpec(const TileCall& call, const SpecOfCall& known)
@@ -82,6 +82,14 @@ class HostSpec : public AnySeenPairs {
       if (index(before) == Index::offset && wants(before)) ++number;
     return number;
   }
+  int sources() const { return known_.block.sources; }
+  int pointers() const { return known_.pointers; }
+  int segment() const { return known_.block.segment; }
+  int key_step(int count) const { return known_.block.key_step(count); }
+  Side side(int s) const { return known_.sides[static_cast<std::size_t>(s)]; }
+  int array_of_source(int s) const { return known_.source_arrays[static_cast<std::size_t>(s)]; }
+  int array(int k) const { return known_.arrays[static_cast<std::size_t>(k)]; }
+  bool has_output() const { return known_.has_output; }
   bool has_product() const { return known_.has_product; }
   bool makes_keys() const { return known_.makes_keys; }
   bool makes_values() const { return known_.makes_values; }
@@ -123,8 +131,7 @@ __global__ void key_gradients_kernel(AttentionCall<typename Spec::Number> call, 
 template <class T, class Body>
 auto with_spec(const TileCall& call, const Body& body) {
   const LoweredCall& lowered = call.lowered;
-  const std::int64_t width =
-      std::max(lowered.queries.defined() ? lowered.queries.size(3) : std::int64_t{0}, lowered.values.size(3));
+  const std::int64_t width = std::max(width_of(lowered), lowered.values.size(3));
   auto of_factor = [&]<class Factor>(Factor*) {
     if (width <= 16) return body(static_cast<HostSpec<T, Factor, 16>*>(nullptr));
     if (width <= 64) return body(static_cast<HostSpec<T, Factor, 64>*>(nullptr));
@@ -135,6 +142,15 @@ auto with_spec(const TileCall& call, const Body& body) {
   return of_factor(static_cast<T*>(nullptr));
 }
 
+/// The shared memory of a kernel of this Spec, for a call whose own kernel would have these tiles: for all that the
+/// Spec has room for, but without memory for sources where there are none.
+template <class Spec>
+int shared_bytes_of(Pass pass, const BlockShape& known) {
+  BlockShape block = Spec::shape();
+  if (known.sources == 0) block.sources = block.arrays = 0;
+  return shared_bytes(pass, block);
+}
+
 }  // namespace
 
 std::int64_t widest() { return 128; }
@@ -143,11 +159,18 @@ std::function<bool(const KernelOnHost&)> runs_text;
 std::vector<TileKernelReport> (*const compiles_kernels)(const TileCall& call, int architecture) = nullptr;
 
 BlockShape block_of(Pass pass, const TileCall& call) {
+  const auto known = kernel_of(call, pass);
   return with_spec<float>(call, [&]<class Spec>(Spec*) {
     BlockShape block = Spec::shape();
-    block.slots = kernel_of(call, pass)->spec.block.slots;
+    block.slots = known->spec.block.slots, block.segment = known->spec.block.segment;
     return block;
   });
+}
+
+int shared_bytes_of(Pass pass, const TileCall& call) {
+  const auto known = kernel_of(call, pass);
+  auto of_spec = [&]<class Spec>(Spec*) { return shared_bytes_of<Spec>(pass, known->spec.block); };
+  return known->spec.number == DType::f64 ? with_spec<double>(call, of_spec) : with_spec<float>(call, of_spec);
 }
 
 template <class T>
@@ -158,9 +181,11 @@ void run_kernel(Pass pass, const TileCall& call, std::int64_t bytes, const Atten
     const KernelFunction<Spec> kernel = pass == Pass::forward           ? forward_kernel<Spec>
                                         : pass == Pass::query_gradients ? query_gradients_kernel<Spec>
                                                                         : key_gradients_kernel<Spec>;
-    const BlockShape block = Spec::shape();
+    BlockShape block = Spec::shape();
+    block.segment = known->spec.block.segment;
     launch(name_of(pass), bytes, kernel,
-           {blocks_of(pass, block, arguments), 32 * Spec::warps, static_cast<std::size_t>(shared_bytes(pass, block))},
+           {blocks_of(pass, block, arguments), 32 * Spec::warps,
+            static_cast<std::size_t>(shared_bytes_of<Spec>(pass, known->spec.block))},
            arguments, std::make_shared<const Spec>(call, known->spec));
   });
 }

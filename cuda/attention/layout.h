@@ -8,14 +8,20 @@ namespace fovea::cuda {
 /// The kernels. That of key gradients also makes those of values, unless rows are so wide that two kernels must.
 enum class Pass { forward, query_gradients, key_gradients, value_gradients };
 
+inline constexpr int most_pointers = 2;
+
 /// A block has 16 · warps rows, queries or keys, and takes `columns` of the others at a time.
 struct BlockShape {
   int warps, columns;
   int width, value_width;          ///< of rows of queries and keys, and of values, rounded up to multiples of 16
   int factor_bytes, number_bytes;  ///< sizes of Spec::Factor and Spec::Number
   int slots;                       ///< captures with Index::offset that want a gradient
+  int sources, arrays;             ///< see sources.cuh
+  int segment;                     ///< length of the segments of keys that pointers point to, at most 16
 
   constexpr int rows() const { return 16 * warps; }
+  /// How many of `count` keys, a multiple of 16, a tile has: whole segments.
+  constexpr int key_step(int count) const { return count / 16 * (16 / segment * segment); }
   constexpr int query_tile(int count) const { return count * (width * factor_bytes + 16); }
   constexpr int value_tile(int count) const { return count * (value_width * factor_bytes + 16); }
 };
@@ -23,17 +29,34 @@ struct BlockShape {
 /// The bits of dropout for so many queries: see KeptWeights.
 FOVEA_HD constexpr int kept_bytes(int queries) { return 16 * queries; }
 
+/// The memory of a block's sources, from byte `first` on.
+struct SourcesMemory {
+  int rows_at, columns_at, arrays_at, array_bytes, numbers_at, end;
+  constexpr SourcesMemory(const BlockShape& s, int first)
+      : rows_at(first),
+        columns_at(rows_at + s.sources * s.query_tile(s.rows())),
+        arrays_at(columns_at + s.sources * s.query_tile(s.columns)),
+        array_bytes(s.rows() * (s.columns + 1) * s.number_bytes),
+        numbers_at(arrays_at + s.arrays * array_bytes),
+        end(numbers_at + 5 * (s.sources < most_pointers ? s.sources : most_pointers) * s.columns * s.number_bytes) {}
+};
+
 struct ForwardMemory {
-  int keys_at, values_at, kept_at, bytes;
+  int keys_at, values_at, kept_at;
+  SourcesMemory sources;
+  int bytes;
   constexpr explicit ForwardMemory(const BlockShape& s)
       : keys_at(s.query_tile(s.rows())),
         values_at(keys_at + s.query_tile(s.columns)),
         kept_at(values_at + s.value_tile(s.columns)),
-        bytes(kept_at + kept_bytes(s.rows())) {}
+        sources(s, kept_at + kept_bytes(s.rows())),
+        bytes(sources.end) {}
 };
 
 struct QueryOwnedMemory {
-  int gradient_at, keys_at, values_at, kept_at, slots_at, slot_stride, slot_bytes, ends_at, bytes;
+  int gradient_at, keys_at, values_at, kept_at, slots_at, slot_stride, slot_bytes, ends_at;
+  SourcesMemory sources;
+  int bytes;
   constexpr explicit QueryOwnedMemory(const BlockShape& s)
       : gradient_at(s.query_tile(s.rows())),
         keys_at(gradient_at + s.value_tile(s.rows())),
@@ -43,18 +66,22 @@ struct QueryOwnedMemory {
         slot_stride(s.columns + 1),
         slot_bytes(s.rows() * slot_stride * s.number_bytes),
         ends_at(slots_at + s.slots * slot_bytes),
-        bytes(ends_at + (s.slots > 0 ? 64 * s.warps * s.number_bytes : 0)) {}
+        sources(s, (ends_at + (s.slots > 0 ? 64 * s.warps * s.number_bytes : 0) + 15) / 16 * 16),
+        bytes(sources.end) {}
 };
 
 struct KeyOwnedMemory {
-  int values_at, queries_at, gradient_at, kept_at, numbers_at, bytes;
+  int values_at, queries_at, gradient_at, kept_at, numbers_at;
+  SourcesMemory sources;
+  int bytes;
   constexpr explicit KeyOwnedMemory(const BlockShape& s)
       : values_at(s.query_tile(s.rows())),
         queries_at(values_at + s.value_tile(s.rows())),
         gradient_at(queries_at + s.query_tile(s.columns)),
         kept_at(gradient_at + s.value_tile(s.columns)),
         numbers_at(kept_at + kept_bytes(s.columns)),
-        bytes(numbers_at + 5 * s.columns * s.number_bytes) {}
+        sources(s, numbers_at + 5 * s.columns * s.number_bytes),
+        bytes(sources.end) {}
 };
 
 constexpr int shared_bytes(Pass pass, const BlockShape& shape) {

@@ -12,6 +12,10 @@
 ///   captures(), logits()  number of captures, those of the logit first, and how many these are
 ///   index(k)              how capture k is found; wants(k): whether its gradient is needed
 ///   slots(), slot(k)      number of captures Index::offset that want a gradient, and the number of k among them
+///   most_sources, sources(), pointers(), side(s), array_of_source(s), array(k), segment(), key_step(n)
+///                         room for sources, their number, how many of them are pointers, the keys that a pointer may
+///                         point to, the first array of a source, that of capture k, and see BlockShape
+///   has_output()          whether the forward pass makes an output, or only the softmax's maxima and totals
 ///   has_product(), has_window(), has_sink(), has_dropout(), renormalizes(), has_densities(),
 ///   has_relative_values(), is_approximate()
 ///   logit(x), logit_gradients(g, x, to), weight(x), weight_gradients(g, x, to): the formulas and their gradients, of
@@ -100,14 +104,23 @@ struct AnySeenPairs {
   static constexpr int most_always = most_ranges, most_dilations = cuda::most_dilations, most_masks = cuda::most_masks;
 };
 
-/// The kind of the tile that begins with query i and key j.
-__device__ inline TileKind kind_of_tile(const TileMap& map, int b, int h, int i, int j) {
+/// The kind of the tile of the queries i ≤ … < i_end and the keys j ≤ … < j_end.
+__device__ inline TileKind kind_of_tile(const TileMap& map, int b, int h, int i, int i_end, int j, int j_end) {
   if (!map.kinds) return TileKind::full;
-  return map.kinds[b * map.sentence + h * map.head + i / map_tile * map.columns + j / map_tile];
+  const TileKind* kinds = map.kinds + b * map.sentence + h * map.head;
+  const TileKind kind = kinds[i / map_tile * map.columns + j / map_tile];
+  for (int r = i / map_tile; r <= (i_end - 1) / map_tile; ++r)
+    for (int c = j / map_tile; c <= (j_end - 1) / map_tile; ++c)
+      if (kinds[r * map.columns + c] != kind) return TileKind::part;
+  return kind;
 }
 
 // ---- Captures
 
+/// Whether a capture's numbers are those of a source.
+__device__ constexpr bool is_of_source(Index index) {
+  return index == Index::product || index == Index::up_to || index == Index::from;
+}
 /// Whether a capture has one number for all pairs of a query, or of a key.
 __device__ constexpr bool is_of_query(Index index) { return index == Index::query || index == Index::head; }
 __device__ constexpr bool is_of_key(Index index) { return index == Index::key || index == Index::head; }
@@ -136,9 +149,13 @@ class StripCaptures {
   using T = typename Spec::Number;
   static constexpr int head_room = 3;  ///< of x, before the captures
 
-  /// For the strip whose first row is `first`.
-  __device__ StripCaptures(const AttentionCall<T>& call, const Spec& spec, int b, int h, int first)
-      : call_(call), spec_(spec), b_(b), h_(h) {
+  static constexpr int rows = Spec::shape().rows(), stride = Spec::columns + 1;
+
+  /// For the strip whose first row is `first`, of a block whose first row is `block_row` and whose arrays of sources
+  /// begin at byte `arrays_at`.
+  __device__ StripCaptures(const AttentionCall<T>& call, const Spec& spec, int b, int h, int first, int block_row,
+                           int arrays_at)
+      : call_(call), spec_(spec), b_(b), h_(h), block_row_(block_row), arrays_at_(arrays_at) {
 #pragma unroll
     for (int k = 0; k < Spec::most; ++k)
       if (k < spec.captures() && is_of_row(spec.index(k)))
@@ -152,6 +169,14 @@ class StripCaptures {
   /// Whether one number of this capture serves all pairs of a row.
   __device__ static constexpr bool is_of_row(Index index) {
     return rows_are_queries ? is_of_query(index) : is_of_key(index);
+  }
+
+  /// Makes `first` the first column of the current tile.
+  __device__ void begin_tile(int first) { tile_column_ = first; }
+  /// The number of capture k, which is of a source, or its gradient: for the pair (i, j) of the current tile.
+  __device__ T& of_source(int k, int i, int j) const {
+    const SharedSpan<T> array(arrays_at_ + spec_.array(k) * rows * stride * static_cast<int>(sizeof(T)), rows * stride);
+    return array[((rows_are_queries ? i : j) - block_row_) * stride + (rows_are_queries ? j : i) - tile_column_];
   }
 
   /// Writes the positions and captures of the pair (i, j), in row half `half` of the lane, behind x[0]; those of the
@@ -169,12 +194,13 @@ class StripCaptures {
 
  private:
   __device__ T read(int k, int i, int j) const {
+    if (is_of_source(spec_.index(k))) return of_source(k, i, j);
     return call_.captures[k].of(b_, h_).at(i, entry_of(spec_.index(k), call_.clips[k], j, j - i - call_.query_offset));
   }
 
   const AttentionCall<T>& call_;
   const Spec& spec_;
-  int b_, h_;
+  int b_, h_, block_row_, arrays_at_, tile_column_ = 0;
   T of_rows_[2][Spec::most];
 };
 

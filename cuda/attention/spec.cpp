@@ -17,7 +17,8 @@ int registers_held(const SpecOfCall& spec, Pass pass, int columns) {
   int outputs = pass == Pass::query_gradients ? block.width : 0;  // columns of the results that a row has
   if (pass == Pass::forward || spec.makes_values) outputs += block.value_width;
   if (pass == Pass::key_gradients && spec.makes_keys) outputs += block.width;
-  const int strips = pass == Pass::forward ? 1 : 2, pairs = columns / 2;
+  if (pass == Pass::query_gradients || spec.makes_keys) outputs += block.sources * block.width;
+  const int strips = (pass == Pass::forward ? 1 : 2) + block.sources, pairs = columns / 2;
   const auto of_row = [&](Index index) {
     return index == Index::head || index == (pass < Pass::key_gradients ? Index::query : Index::key);
   };
@@ -41,8 +42,14 @@ void choose_tiles(SpecOfCall& spec, Pass pass) {
 int round_up_to_16(std::int64_t n) { return static_cast<int>(std::max<std::int64_t>((n + 15) / 16 * 16, 16)); }
 
 const char* name_of(Index index) {
-  constexpr const char* names[] = {"head", "query", "key", "pair", "offset", "query_offset", "query_column"};
+  constexpr const char* names[] = {"head",         "query",        "key",     "pair",  "offset",
+                                   "query_offset", "query_column", "product", "up_to", "from"};
   return names[static_cast<int>(index)];
+}
+
+const char* name_of(Side side) {
+  constexpr const char* names[] = {"all", "up_to_query", "from_query"};
+  return names[static_cast<int>(side)];
 }
 
 /// The cases of a switch over captures: "case 0: return Index::head;".
@@ -55,12 +62,45 @@ std::string cases(std::size_t count, const Text& text) {
 
 }  // namespace
 
+std::int64_t width_of(const LoweredCall& call) {
+  if (call.queries.defined()) return call.queries.size(3);
+  return call.sources.empty() ? 0 : call.sources[0].queries.size(3);
+}
+
+Side side_of(const LoweredSource& source) {
+  using Kind = LoweredSource::Kind;
+  return source.kind == Kind::pointer_up_to_query  ? Side::up_to_query
+         : source.kind == Kind::pointer_from_query ? Side::from_query
+                                                   : Side::all;
+}
+
 bool splits_key_gradients(const TileCall& call) {
   const LoweredCall& lowered = call.lowered;
-  const std::int64_t width = lowered.queries.defined() ? lowered.queries.size(3) : 0;
+  const std::int64_t width = width_of(lowered);
   return width > 0 &&
          (width + lowered.values.size(3)) * static_cast<std::int64_t>(size_of(lowered.values.dtype())) > 1024;
 }
+
+namespace {
+
+/// Numbers the arrays of sources, and says which of them captures read.
+void add_sources(SpecOfCall& spec, const LoweredCall& lowered) {
+  BlockShape& block = spec.block;
+  block.sources = static_cast<int>(lowered.sources.size()), block.arrays = 0;
+  block.segment = static_cast<int>(lowered.segment);
+  for (const LoweredSource& source : lowered.sources) {
+    const bool is_pointer = source.kind != LoweredSource::Kind::product;
+    spec.source_arrays.push_back(block.arrays);
+    spec.sides.push_back(side_of(source));
+    spec.pointers += is_pointer, block.arrays += is_pointer ? 2 : 1;
+  }
+  for (const LoweredCapture& capture : lowered.captures())
+    spec.arrays.push_back(!capture.is_of_source()
+                              ? 0
+                              : spec.source_arrays[capture.source] + (capture.indexing == Indexing::from ? 1 : 0));
+}
+
+}  // namespace
 
 SpecOfCall spec_of(const TileCall& call, Pass pass) {
   const LoweredCall& lowered = call.lowered;
@@ -73,23 +113,25 @@ SpecOfCall spec_of(const TileCall& call, Pass pass) {
   spec.has_product = lowered.queries.defined();
   spec.has_window = !lowered.window.parts.empty();
   spec.has_sink = lowered.sink.defined();
-  spec.makes_keys = pass == Pass::key_gradients && spec.has_product;
+  spec.makes_keys = pass == Pass::key_gradients && width_of(lowered) > 0;
   spec.makes_values = pass == Pass::value_gradients || (pass == Pass::key_gradients && !splits_key_gradients(call));
   spec.always = lowered.always.size(), spec.dilations = lowered.dilations.size(), spec.masks = lowered.masks.size();
   spec.has_dropout = call.dropout.probability > 0;
   spec.renormalizes = lowered.renormalizes;
   spec.has_densities = lowered.densities;
   spec.has_relative_values = lowered.relative.table.defined();
+  spec.has_output = !call.only_totals;
   spec.logit = lowered.logit.value(), spec.logit_gradients = lowered.logit.gradients();
   spec.weight = lowered.window.value(), spec.weight_gradients = lowered.window.gradients();
   BlockShape& block = spec.block;
-  block.width = spec.has_product ? round_up_to_16(lowered.queries.size(3)) : 16;
+  block.width = round_up_to_16(width_of(lowered));
   block.value_width = round_up_to_16(lowered.values.size(3));
   block.number_bytes = static_cast<int>(size_of(spec.number));
   block.factor_bytes = spec.rounds ? 2 : block.number_bytes;
   block.slots = 0;
   for (std::size_t k = 0; k < spec.wants.size(); ++k)
     if (spec.wants[k] && spec.indices[k] == Index::offset) ++block.slots;
+  add_sources(spec, lowered);
   choose_tiles(spec, pass);
   return spec;
 }
@@ -151,9 +193,31 @@ struct Spec {{
   static constexpr int width = {width}, value_width = {value_width}, warps = {warps}, columns = {columns},
                        most = {most}, most_slots = {slots}, most_always = {always},
                        most_dilations = {dilations}, most_masks = {masks};
+  static constexpr int most_sources = {sources};
   static constexpr cuda::BlockShape shape() {{
-    return {{warps, columns, width, value_width, sizeof(Factor), sizeof(Number), most_slots}};
+    return {{warps, columns, width, value_width, sizeof(Factor), sizeof(Number), most_slots, most_sources, {arrays},
+            {segment}}};
   }}
+  static __device__ constexpr int sources() {{ return most_sources; }}
+  static __device__ constexpr int pointers() {{ return {pointers}; }}
+  static __device__ constexpr int segment() {{ return {segment}; }}
+  static __device__ constexpr int key_step(int count) {{ return shape().key_step(count); }}
+  static __device__ constexpr cuda::Side side(int s) {{
+    switch (s) {{
+{sides}      default: return cuda::Side::all;
+    }}
+  }}
+  static __device__ constexpr int array_of_source(int s) {{
+    switch (s) {{
+{source_arrays}      default: return 0;
+    }}
+  }}
+  static __device__ constexpr int array(int k) {{
+    switch (k) {{
+{capture_arrays}      default: return 0;
+    }}
+  }}
+  static __device__ constexpr bool has_output() {{ return {output}; }}
   static __device__ constexpr int captures() {{ return {captures}; }}
   static __device__ constexpr int logits() {{ return {logits}; }}
   static __device__ constexpr int slots() {{ return {slots}; }}
@@ -204,6 +268,12 @@ extern "C" __global__ void __launch_bounds__({threads}, 1) {kernel}(
       fmt::arg("product", spec.has_product), fmt::arg("window", spec.has_window), fmt::arg("keys", spec.makes_keys),
       fmt::arg("values", spec.makes_values), fmt::arg("sink", spec.has_sink), fmt::arg("dropout", spec.has_dropout),
       fmt::arg("renormalizes", spec.renormalizes), fmt::arg("densities", spec.has_densities),
+      fmt::arg("sources", block.sources), fmt::arg("arrays", block.arrays), fmt::arg("segment", block.segment),
+      fmt::arg("pointers", spec.pointers), fmt::arg("output", spec.has_output),
+      fmt::arg("sides", cases(spec.sides.size(),
+                              [&](std::size_t s) { return fmt::format("cuda::Side::{}", name_of(spec.sides[s])); })),
+      fmt::arg("source_arrays", cases(spec.source_arrays.size(), [&](std::size_t s) { return spec.source_arrays[s]; })),
+      fmt::arg("capture_arrays", cases(n, [&](std::size_t k) { return spec.arrays[k]; })),
       fmt::arg("relative", spec.has_relative_values), fmt::arg("rounds", spec.rounds), fmt::arg("members", members),
       fmt::arg("constants", constants_of(spec).size()), fmt::arg("threads", 32 * block.warps),
       fmt::arg("kernel", kernel_of_text),
@@ -220,16 +290,17 @@ std::string key_of(const TileCall& call, Pass pass) {
     for (std::int64_t number : {static_cast<std::int64_t>(numbers)...})
       key.append(reinterpret_cast<const char*>(&number), sizeof number);
   };
-  add(pass, lowered.values.dtype(), call.products, lowered.queries.defined() ? lowered.queries.size(3) : 0,
-      lowered.values.size(3), lowered.sink.defined(), call.dropout.probability > 0, lowered.renormalizes,
-      lowered.densities, lowered.relative.table.defined(), lowered.always.size(), lowered.dilations.size(),
-      lowered.masks.size());
+  add(pass, lowered.values.dtype(), call.products, lowered.queries.defined(), width_of(lowered), lowered.segment,
+      call.only_totals, lowered.values.size(3), lowered.sink.defined(), call.dropout.probability > 0,
+      lowered.renormalizes, lowered.densities, lowered.relative.table.defined(), lowered.always.size(),
+      lowered.dilations.size(), lowered.masks.size());
   for (const LoweredFormula* formula : {&lowered.logit, &lowered.window}) {
     add(formula->parts.size(), formula->captures.size());
     for (const PointwiseFormula& part : formula->parts) part.append_identity(key);
-    for (const LoweredCapture& capture : formula->captures) add(capture.indexing);
+    for (const LoweredCapture& capture : formula->captures) add(capture.indexing, capture.source);
   }
   for (bool wants : call.wants) add(wants);
+  for (const LoweredSource& source : lowered.sources) add(source.kind);
   return key;
 }
 

@@ -18,10 +18,16 @@ struct SpecOfCall {
   int logits = 0;  ///< number of captures that the logit reads
   std::vector<Index> indices;
   std::vector<bool> wants;
+  std::vector<int> arrays;         ///< of each capture of a source, its array
+  std::vector<int> source_arrays;  ///< of each source, its first array; pointers come first
+  std::vector<Side> sides;         ///< of each source
+  int pointers = 0;
+  bool has_output = true;
   std::size_t always = 0, dilations = 0, masks = 0;  ///< numbers of these parts of the LoweredCall
   bool has_product = false, has_window = false, has_sink = false, has_dropout = false, renormalizes = false,
        has_densities = false, has_relative_values = false;
-  bool makes_keys = false, makes_values = false;  ///< which gradients a key-owned kernel makes
+  bool makes_keys = false,
+       makes_values = false;  ///< which gradients a key-owned kernel makes; with those of keys come those of sources
   Expression logit, logit_gradients, weight, weight_gradients;
 };
 
@@ -35,6 +41,10 @@ inline constexpr const char* kernel_of_text = "attention_kernel";
 
 /// The Spec of one of a call's kernels.
 SpecOfCall spec_of(const TileCall& call, Pass pass);
+/// The width of queries and keys; 0 if the call has none.
+std::int64_t width_of(const LoweredCall& call);
+/// The keys that a pointer may point to.
+Side side_of(const LoweredSource& source);
 /// Whether the gradients of keys and of values are made by two kernels, because registers cannot hold both.
 bool splits_key_gradients(const TileCall& call);
 

@@ -129,6 +129,12 @@ const std::vector<std::string> kinds{"global",
                                      "location",
                                      "sinks",
                                      "sliding(left=3,right=2,dilation=2)",
+                                     "window",
+                                     "window(use=additive)",
+                                     "window(segment=5)",
+                                     "window(use=additive,segment=3,mask=exact)",
+                                     "window(mask=prob_or,renormalize=true) + gaussian",
+                                     "window + sliding(left=3,right=2)",
                                      "activation",
                                      "differential",
                                      "heads(gaussian*1, sliding(left=3,right=2)*1)"};
@@ -156,7 +162,9 @@ BOOST_AUTO_TEST_CASE(any_length_is_right_with_tails_of_tiles, *with_cuda()) {
     check_against_the_cpu(kind, Place::decoder, {130, 130}, 1e-10);
   }
   check_against_the_cpu("forgetting", Place::decoder, {130, 130}, 1e-10);
-  for (const char* kind : {"global", "gaussian", "t5"}) {
+  for (const char* kind : {"window(forward_only=true)", "window(pointer_scale_by_length=true)"})
+    check_against_the_cpu(kind, Place::encoder, {130, 130}, 1e-10);
+  for (const char* kind : {"global", "gaussian", "t5", "window", "window(use=additive,segment=5)"}) {
     check_against_the_cpu(kind, Place::cross, {1, 130}, 1e-10);
     check_against_the_cpu(kind, Place::cross, {130, 1}, 1e-10);
     check_against_the_cpu(kind, Place::cross, {67, 18}, 1e-10);
@@ -172,8 +180,9 @@ BOOST_AUTO_TEST_CASE(queries_that_see_no_key_have_output_and_gradient_0, *with_c
 }
 
 BOOST_AUTO_TEST_CASE(dropout_draws_the_bits_of_the_cpu, *with_cuda()) {
-  for (const char* kind : {"global", "gaussian", "local_p(half_width=40,renormalize=true)", "differential",
-                           "relative(clip=3)", "persistent", "heads(gaussian*1, sliding(left=3,right=2)*1)"}) {
+  for (const char* kind :
+       {"global", "gaussian", "local_p(half_width=40,renormalize=true)", "differential", "window",
+        "window(use=additive)", "relative(clip=3)", "persistent", "heads(gaussian*1, sliding(left=3,right=2)*1)"}) {
     Case c{150, 150};
     c.dropout = 0.3;
     check_against_the_cpu(kind, Place::encoder, c, 1e-10);
@@ -184,6 +193,12 @@ BOOST_AUTO_TEST_CASE(heads_of_any_width_to_128, *with_cuda()) {
   for (std::int64_t width : {16, 24, 64, 100, 128})
     for (const char* kind : {"gaussian", "relative(clip=3,values=false)"})
       check_against_the_cpu(kind, Place::encoder, {35, 35, 2 * width}, 1e-10);
+  for (std::int64_t width : {16, 24, 64})
+    check_against_the_cpu("window(use=additive,segment=5)", Place::encoder, {35, 35, 2 * width}, 1e-10);
+}
+
+BOOST_AUTO_TEST_CASE(pointers_of_many_queries_are_carried_from_launch_to_launch, *with_cuda()) {
+  check_against_the_cpu("window(use=additive,segment=5)", Place::encoder, {1100, 1100}, 1e-10);
 }
 
 BOOST_AUTO_TEST_CASE(f32_and_bf16_are_as_exact_as_their_numbers, *with_cuda()) {
