@@ -122,8 +122,11 @@ const Method methods[] = {{"gaussian", DType::f64},
                           {"t5 + sinks", DType::f32},
                           {"gaussian + alibi", DType::f32, Precision::bf16},
                           {"gaussian_location(normalize=true)", DType::f32},
+                          {"window(use=additive,segment=5)", DType::f64},
+                          {"window + gaussian", DType::f32, Precision::bf16},
                           {"relative(clip=3) + persistent", DType::f32}};
-constexpr std::size_t texts = 3 * (std::size(methods) + 1);  // the extra keys of the last one have kernels of their own
+// Two pointers of equal forms have a kernel of their own, and the extra keys of the last method three.
+constexpr std::size_t texts = 3 * std::size(methods) + 2 + 3;
 
 }  // namespace
 
