@@ -202,7 +202,8 @@ const char* missing(const TileCall& call) {
   if (lowered.segment > 16) return "a window with segments of more than 16 keys";
   if (!lowered.sources.empty())
     for (Pass pass : {Pass::forward, Pass::query_gradients, Pass::key_gradients})
-      if (shared_bytes_of(pass, call) > most_shared_bytes) return "a window of heads of this width";
+      for (const Kernel& kernel : kernels_of(call, pass))
+        if (shared_bytes_of(kernel, call) > most_shared_bytes) return "a window of heads of this width";
   if (captures.size() > most_captures) return "a formula of so many tensors";
   if (std::count_if(captures.begin(), captures.end(), [](auto& x) { return x.indexing == Indexing::offset; }) >
       most_slots)
@@ -231,7 +232,7 @@ TileResult forward_of_pointer(const TileCall& call, const LoweredSource& source,
   made.seen = visible_pairs(call.lowered, side_of(source));
   result.tiles = make_tile_map(pointer.lowered, made.seen);
   made.tiles = map_of(result.tiles);
-  if (B * H * I > 0) run_kernel(Pass::forward, pointer, bytes_of(pointer, result), made);
+  if (B * H * I > 0) run_kernel({Pass::forward}, pointer, bytes_of(pointer, result), made);
   return result;
 }
 
@@ -259,10 +260,10 @@ TileResult forward(const TileCall& call) {
   if (lowered.extra.keys.defined()) {
     const TileCall extra = call_of_extra_keys(call);
     TileResult earlier{result.out, result.maximum, result.inverse, {}, {}, {}, {}, {}};
-    run_kernel(Pass::forward, extra, bytes_of(extra, earlier), arguments<T>(extra, earlier));
+    run_kernel({Pass::forward}, extra, bytes_of(extra, earlier), arguments<T>(extra, earlier));
     made.continues = true;
   }
-  run_kernel(Pass::forward, call, bytes_of(call, result), made);
+  run_kernel({Pass::forward}, call, bytes_of(call, result), made);
   if (relative.table.defined()) gemm(result.offset_weights, relative.table.value(), result.out, 1, 1);
   return result;
 }
@@ -297,8 +298,13 @@ class SourceGradients {
       source.slope = slopes_.back().mutable_data<T>();
     }
     if (pointers == 0) return;
-    const BlockShape block = block_of(Pass::key_gradients, call);
-    const std::int64_t step = block.key_step(block.rows()), tiles = (J + step - 1) / step;
+    std::int64_t step = map_tile;
+    for (const Kernel& kernel : kernels_of(call, Pass::key_gradients)) {
+      const BlockShape block = block_of(kernel, call);
+      step = std::min<std::int64_t>(step, block.key_step(block.rows()));
+    }
+    arguments.carried_step = static_cast<std::int32_t>(step);
+    const std::int64_t tiles = (J + step - 1) / step;
     carried_ = Tensor::empty({pointers, 2, B, H, tiles, std::min(I, queries_at_once)}, like.dtype(), like.device());
     arguments.carried = carried_.mutable_data<T>();
   }
@@ -374,7 +380,7 @@ TileGradients backward_of_tokens(const TileCall& call, const TileResult& kept, c
     gradients.sink = Tensor::empty({B, H, I}, values.dtype(), values.device());
     made.sink_gradient = gradients.sink.mutable_data<T>();
   }
-  const BlockShape block = block_of(Pass::query_gradients, call);
+  const BlockShape block = block_of(kernels_of(call, Pass::query_gradients)[0], call);
   const std::int64_t queries = lowered.sources.empty() ? I : std::min(I, queries_at_once),
                      tiles = (queries + block.rows() - 1) / block.rows();
   made.parts = static_cast<std::int32_t>(block.slots > 0 ? std::min(tiles, most_parts) : tiles);
@@ -396,10 +402,10 @@ TileGradients backward_of_tokens(const TileCall& call, const TileResult& kept, c
   for (std::int64_t first = 0; first == 0 || first < I; first += at_once) {
     made.query_begin = static_cast<std::int32_t>(first);
     made.query_end = static_cast<std::int32_t>(std::min(first + at_once, I));
-    if (B * H * I > 0) run_kernel(Pass::query_gradients, call, bytes, made);
-    if (B * H * J == 0) continue;
-    if (splits_key_gradients(call)) run_kernel(Pass::value_gradients, call, bytes, made);
-    run_kernel(Pass::key_gradients, call, bytes, made);
+    if (B * H * I > 0)
+      for (const Kernel& kernel : kernels_of(call, Pass::query_gradients)) run_kernel(kernel, call, bytes, made);
+    if (B * H * J > 0)
+      for (const Kernel& kernel : kernels_of(call, Pass::key_gradients)) run_kernel(kernel, call, bytes, made);
   }
   of_sources.finish();
   return gradients;

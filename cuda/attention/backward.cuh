@@ -217,7 +217,7 @@ class QueryOwnedBlock : BlockOfRows<Spec, true> {
         take_tile<true>(strip, out_products, tile);
       else
         take_tile<false>(strip, out_products, tile);
-      if (spec_.has_product()) add_product(query_gradient_, strip, key);
+      if (spec_.has_product() && spec_.makes_score()) add_product(query_gradient_, strip, key);
       sources_.add_gradients(j, spec_.key_step(columns));
       if (spec_.slots() == 0) return;
       __syncthreads();
@@ -288,7 +288,8 @@ class QueryOwnedBlock : BlockOfRows<Spec, true> {
   }
 
   __device__ void finish() {
-    if (spec_.has_product()) this->write(call_.query_gradient.of(b_, h_), query_gradient_, call_.width);
+    if (spec_.has_product() && spec_.makes_score())
+      this->write(call_.query_gradient.of(b_, h_), query_gradient_, call_.width);
     sources_.finish([&](int s, const Strip<T, Spec::width / 8>& gradient) {
       this->write(call_.sources[s].query_gradient.of(b_, h_), gradient, call_.width);
     });
@@ -375,9 +376,9 @@ class KeyOwnedBlock : BlockOfRows<Spec, false> {
         take_tile<true>(strip, out_products, tile);
       else
         take_tile<false>(strip, out_products, tile);
-      if (spec_.makes_keys()) sources_.add_gradients(i, spec_.key_step(rows));
+      sources_.add_gradients(i, spec_.key_step(rows));
       if (spec_.makes_values()) add_product(value_gradient_, out_products, gradient);
-      if (spec_.makes_keys() && spec_.has_product()) add_product(key_gradient_, strip, query);
+      if (spec_.has_product() && spec_.makes_score()) add_product(key_gradient_, strip, query);
     });
     finish();
   }
@@ -424,12 +425,11 @@ class KeyOwnedBlock : BlockOfRows<Spec, false> {
   }
 
   __device__ void finish() {
-    if (spec_.makes_keys()) {
-      if (spec_.has_product()) this->write(call_.key_gradient.of(b_, h_), key_gradient_, call_.width);
-      sources_.finish([&](int s, const Strip<T, Spec::width / 8>& gradient) {
-        this->write(call_.sources[s].key_gradient.of(b_, h_), gradient, call_.width);
-      });
-    }
+    if (spec_.has_product() && spec_.makes_score())
+      this->write(call_.key_gradient.of(b_, h_), key_gradient_, call_.width);
+    sources_.finish([&](int s, const Strip<T, Spec::width / 8>& gradient) {
+      this->write(call_.sources[s].key_gradient.of(b_, h_), gradient, call_.width);
+    });
     if (spec_.makes_values()) this->write(call_.value_gradient.of(b_, h_), value_gradient_, call_.value_width);
 #pragma unroll
     for (int k = 0; k < Spec::most; ++k) {

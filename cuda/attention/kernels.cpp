@@ -11,17 +11,17 @@ namespace {
 
 std::vector<TileKernelReport> compile_kernels(const TileCall& call, int architecture) {
   std::vector<TileKernelReport> reports;
-  for (Pass pass : {Pass::forward, Pass::query_gradients, Pass::key_gradients, Pass::value_gradients}) {
-    if (pass == Pass::value_gradients && !splits_key_gradients(call)) continue;
-    const auto kernel = kernel_of(call, pass);
-    const BlockShape& block = kernel->spec.block;
-    KernelUse use;
-    const auto begin = std::chrono::steady_clock::now();
-    compile(name_of(pass), kernel->text, architecture, &use);
-    const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
-    reports.push_back({name_of(pass), block.rows(), block.columns, use.registers, use.spilled_bytes,
-                       shared_bytes(pass, block), time.count()});
-  }
+  for (Pass pass : {Pass::forward, Pass::query_gradients, Pass::key_gradients})
+    for (const Kernel& one : kernels_of(call, pass)) {
+      const auto kernel = kernel_of(call, one);
+      const BlockShape& block = kernel->spec.block;
+      KernelUse use;
+      const auto begin = std::chrono::steady_clock::now();
+      compile(name_of(one), kernel->text, architecture, &use);
+      const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
+      reports.push_back({name_of(one), block.rows(), block.columns, use.registers, use.spilled_bytes,
+                         shared_bytes(pass, block), time.count()});
+    }
   return reports;
 }
 
@@ -31,22 +31,24 @@ std::int64_t widest() { return 256; }
 
 std::vector<TileKernelReport> (*const compiles_kernels)(const TileCall& call, int architecture) = compile_kernels;
 
-BlockShape block_of(Pass pass, const TileCall& call) { return kernel_of(call, pass)->spec.block; }
-int shared_bytes_of(Pass pass, const TileCall& call) { return shared_bytes(pass, block_of(pass, call)); }
+BlockShape block_of(const Kernel& kernel, const TileCall& call) { return kernel_of(call, kernel)->spec.block; }
+int shared_bytes_of(const Kernel& kernel, const TileCall& call) {
+  return shared_bytes(kernel.pass, block_of(kernel, call));
+}
 
 template <class T>
-void run_kernel(Pass pass, const TileCall& call, std::int64_t bytes, const AttentionCall<T>& arguments) {
-  const auto kernel = kernel_of(call, pass);
+void run_kernel(const Kernel& one, const TileCall& call, std::int64_t bytes, const AttentionCall<T>& arguments) {
+  const auto kernel = kernel_of(call, one);
   const BlockShape& block = kernel->spec.block;
   std::vector<T> constants(kernel->constants.begin(), kernel->constants.end());
   AttentionCall<T> call_of_kernel = arguments;
   void* parameters[] = {&call_of_kernel, constants.data()};
-  launch_compiled(name_of(pass), bytes, kernel->text, kernel_of_text,
-                  {blocks_of(pass, block, arguments), static_cast<unsigned>(32 * block.warps),
-                   static_cast<std::size_t>(shared_bytes(pass, block))},
+  launch_compiled(name_of(one), bytes, kernel->text, kernel_of_text,
+                  {blocks_of(one.pass, block, arguments), static_cast<unsigned>(32 * block.warps),
+                   static_cast<std::size_t>(shared_bytes(one.pass, block))},
                   parameters);
 }
-template void run_kernel(Pass, const TileCall&, std::int64_t, const AttentionCall<float>&);
-template void run_kernel(Pass, const TileCall&, std::int64_t, const AttentionCall<double>&);
+template void run_kernel(const Kernel&, const TileCall&, std::int64_t, const AttentionCall<float>&);
+template void run_kernel(const Kernel&, const TileCall&, std::int64_t, const AttentionCall<double>&);
 
 }  // namespace fovea::cuda

@@ -11,13 +11,13 @@ std::int64_t widest();
 inline constexpr int most_slots = 2;
 
 /// The tiles of a call's kernel.
-BlockShape block_of(Pass pass, const TileCall& call);
+BlockShape block_of(const Kernel& kernel, const TileCall& call);
 /// The shared memory of a block of the call's kernel, in bytes.
-int shared_bytes_of(Pass pass, const TileCall& call);
+int shared_bytes_of(const Kernel& kernel, const TileCall& call);
 
 /// Appends a kernel to the stream; `bytes` is the least that it moves.
 template <class T>
-void run_kernel(Pass pass, const TileCall& call, std::int64_t bytes, const AttentionCall<T>& arguments);
+void run_kernel(const Kernel& kernel, const TileCall& call, std::int64_t bytes, const AttentionCall<T>& arguments);
 
 /// TileKernels::compile.
 extern std::vector<TileKernelReport> (*const compiles_kernels)(const TileCall& call, int architecture);
@@ -25,7 +25,6 @@ extern std::vector<TileKernelReport> (*const compiles_kernels)(const TileCall& c
 /// On the host: if it is set, it may run a kernel from its text in place of the C++ compiler's, and returns whether it
 /// did. `arguments` is an AttentionCall. For tests.
 struct KernelOnHost {
-  Pass pass;
   const KernelOfCall& kernel;
   const void* arguments;
   unsigned blocks;
@@ -35,16 +34,19 @@ extern std::function<bool(const KernelOnHost&)> runs_text;
 /// The number of blocks of a kernel.
 template <class T>
 unsigned blocks_of(Pass pass, const BlockShape& block, const AttentionCall<T>& call) {
-  const bool owns_keys = pass >= Pass::key_gradients;
+  const bool owns_keys = pass == Pass::key_gradients;
   const int rows = owns_keys ? call.keys : call.queries, step = owns_keys ? block.key_step(block.rows()) : block.rows();
   const int tiles = pass == Pass::query_gradients ? call.parts : (rows + step - 1) / step;
   return static_cast<unsigned>(call.sentences) * static_cast<unsigned>(call.heads) * static_cast<unsigned>(tiles);
 }
 
-inline const char* name_of(Pass pass) {
-  constexpr const char* names[] = {"attention_forward", "attention_query_gradients", "attention_key_gradients",
-                                   "attention_value_gradients"};
-  return names[static_cast<int>(pass)];
+inline const char* name_of(const Kernel& kernel) {
+  if (kernel.pass == Pass::forward) return "attention_forward";
+  if (kernel.pass == Pass::query_gradients)
+    return kernel.score ? "attention_query_gradients" : "attention_query_source_gradients";
+  return kernel.score    ? "attention_key_gradients"
+         : kernel.values ? "attention_value_gradients"
+                         : "attention_key_source_gradients";
 }
 
 }  // namespace fovea::cuda

@@ -91,8 +91,9 @@ class HostSpec : public AnySeenPairs {
   int array(int k) const { return known_.arrays[static_cast<std::size_t>(k)]; }
   bool has_output() const { return known_.has_output; }
   bool has_product() const { return known_.has_product; }
-  bool makes_keys() const { return known_.makes_keys; }
-  bool makes_values() const { return known_.makes_values; }
+  bool makes_score() const { return known_.kernel.score; }
+  bool makes_values() const { return known_.kernel.values; }
+  bool makes_source(int s) const { return known_.kernel.sources >> s & 1; }
   bool has_window() const { return known_.has_window; }
   bool has_sink() const { return known_.has_sink; }
   bool has_dropout() const { return known_.has_dropout; }
@@ -158,8 +159,8 @@ std::function<bool(const KernelOnHost&)> runs_text;
 
 std::vector<TileKernelReport> (*const compiles_kernels)(const TileCall& call, int architecture) = nullptr;
 
-BlockShape block_of(Pass pass, const TileCall& call) {
-  const auto known = kernel_of(call, pass);
+BlockShape block_of(const Kernel& kernel, const TileCall& call) {
+  const auto known = kernel_of(call, kernel);
   return with_spec<float>(call, [&]<class Spec>(Spec*) {
     BlockShape block = Spec::shape();
     block.slots = known->spec.block.slots, block.segment = known->spec.block.segment;
@@ -167,29 +168,30 @@ BlockShape block_of(Pass pass, const TileCall& call) {
   });
 }
 
-int shared_bytes_of(Pass pass, const TileCall& call) {
-  const auto known = kernel_of(call, pass);
-  auto of_spec = [&]<class Spec>(Spec*) { return shared_bytes_of<Spec>(pass, known->spec.block); };
+int shared_bytes_of(const Kernel& kernel, const TileCall& call) {
+  const auto known = kernel_of(call, kernel);
+  auto of_spec = [&]<class Spec>(Spec*) { return shared_bytes_of<Spec>(kernel.pass, known->spec.block); };
   return known->spec.number == DType::f64 ? with_spec<double>(call, of_spec) : with_spec<float>(call, of_spec);
 }
 
 template <class T>
-void run_kernel(Pass pass, const TileCall& call, std::int64_t bytes, const AttentionCall<T>& arguments) {
-  const auto known = kernel_of(call, pass);
-  if (runs_text && runs_text({pass, *known, &arguments, blocks_of(pass, known->spec.block, arguments)})) return;
+void run_kernel(const Kernel& one, const TileCall& call, std::int64_t bytes, const AttentionCall<T>& arguments) {
+  const auto known = kernel_of(call, one);
+  const Pass pass = one.pass;
+  if (runs_text && runs_text({*known, &arguments, blocks_of(pass, known->spec.block, arguments)})) return;
   with_spec<T>(call, [&]<class Spec>(Spec*) {
     const KernelFunction<Spec> kernel = pass == Pass::forward           ? forward_kernel<Spec>
                                         : pass == Pass::query_gradients ? query_gradients_kernel<Spec>
                                                                         : key_gradients_kernel<Spec>;
     BlockShape block = Spec::shape();
     block.segment = known->spec.block.segment;
-    launch(name_of(pass), bytes, kernel,
+    launch(name_of(one), bytes, kernel,
            {blocks_of(pass, block, arguments), 32 * Spec::warps,
             static_cast<std::size_t>(shared_bytes_of<Spec>(pass, known->spec.block))},
            arguments, std::make_shared<const Spec>(call, known->spec));
   });
 }
-template void run_kernel(Pass, const TileCall&, std::int64_t, const AttentionCall<float>&);
-template void run_kernel(Pass, const TileCall&, std::int64_t, const AttentionCall<double>&);
+template void run_kernel(const Kernel&, const TileCall&, std::int64_t, const AttentionCall<float>&);
+template void run_kernel(const Kernel&, const TileCall&, std::int64_t, const AttentionCall<double>&);
 
 }  // namespace fovea::cuda

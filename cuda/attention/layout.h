@@ -5,8 +5,15 @@
 
 namespace fovea::cuda {
 
-/// The kernels. That of key gradients also makes those of values, unless rows are so wide that two kernels must.
-enum class Pass { forward, query_gradients, key_gradients, value_gradients };
+enum class Pass { forward, query_gradients, key_gradients };
+
+/// A kernel of a pass, and the gradients that it makes: those of queries or keys and of captures (`score`), of values,
+/// and of sources, a bit for each. Where rows are so wide that registers cannot hold all, several kernels share a pass.
+struct Kernel {
+  Pass pass;
+  bool score = true, values = true;
+  unsigned sources = ~0u;
+};
 
 inline constexpr int most_pointers = 2;
 
@@ -38,7 +45,8 @@ struct SourcesMemory {
         arrays_at(columns_at + s.sources * s.query_tile(s.columns)),
         array_bytes(s.rows() * (s.columns + 1) * s.number_bytes),
         numbers_at(arrays_at + s.arrays * array_bytes),
-        end(numbers_at + 5 * (s.sources < most_pointers ? s.sources : most_pointers) * s.columns * s.number_bytes) {}
+        end(numbers_at + 5 * (s.sources < most_pointers ? s.sources : most_pointers) *
+                             (s.rows() > s.columns ? s.rows() : s.columns) * s.number_bytes) {}
 };
 
 struct ForwardMemory {

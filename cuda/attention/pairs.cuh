@@ -15,6 +15,7 @@
 ///   most_sources, sources(), pointers(), side(s), array_of_source(s), array(k), segment(), key_step(n)
 ///                         room for sources, their number, how many of them are pointers, the keys that a pointer may
 ///                         point to, the first array of a source, that of capture k, and see BlockShape
+///   makes_score(), makes_values(), makes_source(s)    see Kernel
 ///   has_output()          whether the forward pass makes an output, or only the softmax's maxima and totals
 ///   has_product(), has_window(), has_sink(), has_dropout(), renormalizes(), has_densities(),
 ///   has_relative_values(), is_approximate()

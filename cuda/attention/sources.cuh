@@ -92,7 +92,8 @@ class BlockSources {
  public:
   using T = typename Spec::Number;
   static constexpr int rows = Spec::shape().rows(), columns = Spec::columns, threads = 32 * Spec::warps,
-                       n = columns / 8, stride = columns + 1, room = Spec::most_sources > 0 ? Spec::most_sources : 1;
+                       n = columns / 8, count = rows_are_queries ? rows : columns, stride = columns + 1,
+                       room = Spec::most_sources > 0 ? Spec::most_sources : 1;
   using SourceTile = Tile<typename Spec::Factor, Spec::width>;
 
   /// `row` is the first row of the thread's warp.
@@ -100,13 +101,6 @@ class BlockSources {
                           int block_row, int row)
       : call_(call), spec_(spec), memory_(memory), b_(b), h_(h), block_row_(block_row), row_(row) {
     for_sources([&](int s) { gradient_[s].clear(); });
-    if (!rows_are_queries) return;
-    for_pointers([&](int s) {
-      for (int half = 0; half < 2; ++half) {
-        const int i = row_ + strip_row(2 * half), last = call.queries - 1;
-        of_rows_[s][half] = PointerOfQuery<T>(call, call.sources[s], spec.side(s), b, h, i < last ? i : last);
-      }
-    });
   }
 
   /// Copies the rows that the block owns to shared memory.
@@ -116,25 +110,16 @@ class BlockSources {
       load_tile<threads, rows>(row_tile(s), (rows_are_queries ? source.query : source.key).of(b_, h_), block_row_,
                                rows_are_queries ? call_.queries : call_.keys, call_.width);
     });
+    if (rows_are_queries) load_numbers(block_row_);
   }
-  /// Copies the rows of a tile's columns to shared memory and, where these are queries, what is known of them.
+  /// Copies the rows of a tile's columns to shared memory.
   __device__ void load_columns(int first) const {
     for_sources([&](int s) {
       const Source<T>& source = call_.sources[s];
       load_tile<threads, columns>(column_tile(s), (rows_are_queries ? source.key : source.query).of(b_, h_), first,
                                   rows_are_queries ? call_.keys : call_.queries, call_.width);
     });
-    if (rows_are_queries) return;
-    for_pointers([&](int s) {
-      for (int c = static_cast<int>(threadIdx.x); c < columns; c += threads) {
-        const int i = first + c < call_.queries ? first + c : call_.queries - 1;
-        PointerOfQuery<T> of(call_, call_.sources[s], spec_.side(s), b_, h_, i);
-        of.slope = call_.sources[s].slope[row_number(call_, b_, h_, i)];
-        const SharedSpan<T> to = numbers(s);
-        to[c] = of.maximum, to[columns + c] = of.inverse, to[2 * columns + c] = of.slope;
-        to[3 * columns + c] = static_cast<T>(of.first), to[4 * columns + c] = static_cast<T>(of.end);
-      }
-    });
+    if (!rows_are_queries) load_numbers(first);
   }
 
   /// Computes the numbers of the tile whose columns begin at `first`; `keys` is the number of its keys.
@@ -154,7 +139,7 @@ class BlockSources {
     });
     barrier();
     for_queries_of_thread(first, [&](int s, int query, double& sum, double&) {
-      if (!rows_are_queries) sum = *carried(s, 0, first + query, block_row_ / spec_.key_step(rows));
+      if (!rows_are_queries) sum = *carried(s, 0, first + query, block_row_ / call_.carried_step);
       const bool points = call_.sources[s].inverse[row_number(call_, b_, h_, existing(first, query))] != T(0);
       sum =
           sum_pointer(keys_of(array(spec_.array_of_source(s)), query),
@@ -165,12 +150,11 @@ class BlockSources {
 
   /// Keeps what is carried to the tile of keys from `first` on, if a block that owns keys begins there.
   __device__ void keep_carried(int first) const {
-    const int step = spec_.key_step(rows);
-    if (!rows_are_queries || first % step != 0) return;
+    const int step = call_.carried_step;
+    if (!rows_are_queries || spec_.sources() == 0 || first % step != 0) return;
     for_pointers([&](int s) {
-      if (lane_of_thread() / 16 != s) return;
       const int i = row_ + lane_of_thread() % 16;
-      if (i >= call_.query_end) return;
+      if (lane_of_thread() / 16 != s || i >= call_.query_end || !spec_.makes_source(s)) return;
       *carried(s, 0, i, first / step) = static_cast<T>(sum_),
                                 *carried(s, 1, i, first / step) = static_cast<T>(slope_sum_);
     });
@@ -180,12 +164,13 @@ class BlockSources {
   __device__ void add_gradients(int first, int keys) {
     barrier();
     for_queries_of_thread(first, [&](int s, int query, double&, double& sum) {
-      if (!rows_are_queries) sum = *carried(s, 1, first + query, block_row_ / spec_.key_step(rows));
+      if (!spec_.makes_source(s)) return;
+      if (!rows_are_queries) sum = *carried(s, 1, first + query, block_row_ / call_.carried_step);
       sum = sum_gradients(keys_of(array(spec_.array_of_source(s)), query),
                           keys_of(array(spec_.array_of_source(s) + 1), query), keys, spec_.segment(), sum);
     });
     barrier();
-    for_sources([&](int s) {
+    for_made_sources([&](int s) {
       const SharedSpan<T> from = array(spec_.array_of_source(s));
       Strip<T, n>& strip = strips_[s];
       for_strip<n>([&](int c, int e) {
@@ -208,7 +193,7 @@ class BlockSources {
   /// The gradient of the block's rows from source s, which `write(s, gradient)` writes.
   template <class Write>
   __device__ void finish(const Write& write) {
-    for_sources([&](int s) {
+    for_made_sources([&](int s) {
       const Source<T>& source = call_.sources[s];
       T slope[2] = {T(0), T(0)};
       if (rows_are_queries && s < spec_.pointers())
@@ -235,6 +220,12 @@ class BlockSources {
 #pragma unroll
     for (int s = 0; s < Spec::most_sources; ++s)
       if (s < spec_.sources()) body(s);
+  }
+  template <class Body>
+  __device__ void for_made_sources(const Body& body) const {
+    for_sources([&](int s) {
+      if (spec_.makes_source(s)) body(s);
+    });
   }
   template <class Body>
   __device__ void for_pointers(const Body& body) const {
@@ -270,8 +261,21 @@ class BlockSources {
   __device__ SharedSpan<T> array(int number) const {
     return SharedSpan<T>(memory_.arrays_at + number * memory_.array_bytes, rows * stride);
   }
+  /// What is known of the queries of the rows or columns: maxima, then inverses, slopes, first keys and ends.
   __device__ SharedSpan<T> numbers(int s) const {
-    return SharedSpan<T>(memory_.numbers_at + s * 5 * columns * static_cast<int>(sizeof(T)), 5 * columns);
+    return SharedSpan<T>(memory_.numbers_at + s * 5 * count * static_cast<int>(sizeof(T)), 5 * count);
+  }
+  __device__ void load_numbers(int first) const {
+    for_pointers([&](int s) {
+      for (int k = static_cast<int>(threadIdx.x); k < count; k += threads) {
+        const int i = first + k < call_.queries ? first + k : call_.queries - 1;
+        const PointerOfQuery<T> of(call_, call_.sources[s], spec_.side(s), b_, h_, i);
+        const SharedSpan<T> to = numbers(s);
+        to[k] = of.maximum, to[count + k] = of.inverse;
+        if (!rows_are_queries) to[2 * count + k] = call_.sources[s].slope[row_number(call_, b_, h_, i)];
+        to[3 * count + k] = static_cast<T>(of.first), to[4 * count + k] = static_cast<T>(of.end);
+      }
+    });
   }
   /// Where an array has the element e of a strip.
   __device__ int place(int e, int column) const { return (16 * warp_of_thread() + strip_row(e)) * stride + column; }
@@ -293,17 +297,17 @@ class BlockSources {
     return i < call_.queries ? i : call_.queries - 1;
   }
   __device__ PointerOfQuery<T> pointer_of(int s, int e, int column) const {
-    if (rows_are_queries) return of_rows_[s][e / 2];
+    const int k = rows_are_queries ? 16 * warp_of_thread() + strip_row(e) : column;
     const SharedSpan<T> from = numbers(s);
     PointerOfQuery<T> of;
-    of.maximum = from[column], of.inverse = from[columns + column], of.slope = from[2 * columns + column];
-    of.first = static_cast<int>(from[3 * columns + column]), of.end = static_cast<int>(from[4 * columns + column]);
+    of.maximum = from[k], of.inverse = from[count + k], of.slope = rows_are_queries ? T(0) : from[2 * count + k];
+    of.first = static_cast<int>(from[3 * count + k]), of.end = static_cast<int>(from[4 * count + k]);
     return of;
   }
   /// What is carried of φ (kind 0) or of its gradient (1) to a tile of a block that owns keys:
   /// [pointers, 2, B, h, tiles, queries of the launch].
   __device__ T* carried(int s, int kind, int i, int tile) const {
-    const int tiles = (call_.keys + spec_.key_step(rows) - 1) / spec_.key_step(rows),
+    const int tiles = (call_.keys + call_.carried_step - 1) / call_.carried_step,
               count = call_.query_end - call_.query_begin;
     const std::int64_t head = ((2 * std::int64_t{s} + kind) * call_.sentences + b_) * call_.heads + h_;
     return call_.carried + (head * tiles + tile) * count + i - call_.query_begin;
@@ -315,9 +319,8 @@ class BlockSources {
   int b_, h_, block_row_, row_;
   Strip<T, n> strips_[room];                  ///< φ, or products
   Strip<T, Spec::width / 8> gradient_[room];  ///< of the block's rows
-  PointerOfQuery<T> of_rows_[room][2];
-  T slopes_[room][2] = {};          ///< this lane's parts of V
-  double sum_ = 0, slope_sum_ = 0;  ///< carried by the row whose sums this lane makes
+  T slopes_[room][2] = {};                    ///< this lane's parts of V
+  double sum_ = 0, slope_sum_ = 0;            ///< carried by the row whose sums this lane makes
 };
 
 }  // namespace fovea::cuda

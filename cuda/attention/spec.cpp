@@ -1,6 +1,7 @@
 #include "cuda/attention/spec.h"
 
 #include <algorithm>
+#include <bit>
 #include <map>
 #include <mutex>
 
@@ -10,14 +11,15 @@ namespace fovea::cuda {
 
 namespace {
 
-/// About how many registers of a thread hold the sums of a pass and what its formulas read, if its strips have so many
-/// columns. The compiler computes the pairs of a strip at the same time.
-int registers_held(const SpecOfCall& spec, Pass pass, int columns) {
+/// About how many registers of a thread hold the sums of a kernel and what its formulas read, if its strips have so
+/// many columns. The compiler computes the pairs of a strip at the same time.
+int registers_held(const SpecOfCall& spec, int columns) {
   const BlockShape& block = spec.block;
-  int outputs = pass == Pass::query_gradients ? block.width : 0;  // columns of the results that a row has
-  if (pass == Pass::forward || spec.makes_values) outputs += block.value_width;
-  if (pass == Pass::key_gradients && spec.makes_keys) outputs += block.width;
-  if (pass == Pass::query_gradients || spec.makes_keys) outputs += block.sources * block.width;
+  const Pass pass = spec.kernel.pass;
+  int outputs = 0;  // columns of the results that a row has
+  if (pass != Pass::query_gradients && spec.kernel.values) outputs += block.value_width;
+  if (pass != Pass::forward && spec.kernel.score && spec.has_product) outputs += block.width;
+  if (pass != Pass::forward) outputs += std::popcount(spec.kernel.sources) * block.width;
   const int strips = (pass == Pass::forward ? 1 : 2) + block.sources, pairs = columns / 2;
   const auto of_row = [&](Index index) {
     return index == Index::head || index == (pass < Pass::key_gradients ? Index::query : Index::key);
@@ -30,13 +32,16 @@ int registers_held(const SpecOfCall& spec, Pass pass, int columns) {
 
 /// Chooses tiles as large as registers and 96 KiB of shared memory allow. The products of factors that are not rounded
 /// take more registers. `attend --compile` shows whether a kernel spills.
-void choose_tiles(SpecOfCall& spec, Pass pass) {
+void choose_tiles(SpecOfCall& spec) {
   BlockShape& block = spec.block;
+  const Pass pass = spec.kernel.pass;
   const int most_registers = spec.rounds ? 114 : 90;
-  block.warps = 4, block.columns = 64;
-  while (registers_held(spec, pass, block.columns) > most_registers && block.columns > 16) block.columns /= 2;
+  const int least_warps =
+      block.sources > 0 ? 2 : 1;  // no tile of a kernel has more columns than another's block has keys
+  block.warps = 4, block.columns = block.sources > 0 ? 32 : 64;
+  while (registers_held(spec, block.columns) > most_registers && block.columns > 16) block.columns /= 2;
   while (shared_bytes(pass, block) > 96 << 10 && block.columns > 16) block.columns /= 2;
-  while (shared_bytes(pass, block) > 96 << 10 && block.warps > 1) block.warps /= 2;
+  while (shared_bytes(pass, block) > 96 << 10 && block.warps > least_warps) block.warps /= 2;
 }
 
 int round_up_to_16(std::int64_t n) { return static_cast<int>(std::max<std::int64_t>((n + 15) / 16 * 16, 16)); }
@@ -74,11 +79,21 @@ Side side_of(const LoweredSource& source) {
                                                    : Side::all;
 }
 
-bool splits_key_gradients(const TileCall& call) {
+std::vector<Kernel> kernels_of(const TileCall& call, Pass pass) {
+  if (pass == Pass::forward) return {{pass}};
   const LoweredCall& lowered = call.lowered;
-  const std::int64_t width = width_of(lowered);
-  return width > 0 &&
-         (width + lowered.values.size(3)) * static_cast<std::int64_t>(size_of(lowered.values.dtype())) > 1024;
+  const auto number_bytes = static_cast<std::int64_t>(size_of(lowered.values.dtype()));
+  const std::int64_t row = width_of(lowered) * number_bytes, most = lowered.sources.empty() ? 1024 : 768;
+  std::vector<Kernel> kernels{{pass, true, false, 0}};
+  std::int64_t bytes = lowered.queries.defined() ? row : 0;  // of a row of the last kernel's gradients
+  auto take = [&](std::int64_t more) -> Kernel& {
+    if (bytes > 0 && bytes + more > most) kernels.push_back({pass, false, false, 0}), bytes = 0;
+    bytes += more;
+    return kernels.back();
+  };
+  if (pass == Pass::key_gradients) take(lowered.values.size(3) * number_bytes).values = true;
+  for (std::size_t s = 0; s < lowered.sources.size(); ++s) take(row).sources |= 1u << s;
+  return kernels;
 }
 
 namespace {
@@ -102,19 +117,19 @@ void add_sources(SpecOfCall& spec, const LoweredCall& lowered) {
 
 }  // namespace
 
-SpecOfCall spec_of(const TileCall& call, Pass pass) {
+SpecOfCall spec_of(const TileCall& call, const Kernel& kernel) {
   const LoweredCall& lowered = call.lowered;
   SpecOfCall spec;
+  spec.kernel = kernel;
   spec.number = lowered.values.dtype();
   spec.rounds = call.products == Precision::bf16 && spec.number == DType::f32;
-  spec.wants = call.wants;
+  for (std::size_t k = 0; k < call.wants.size(); ++k)
+    spec.wants.push_back(call.wants[k] && (kernel.score || lowered.captures()[k].is_of_source()));
   spec.logits = static_cast<int>(lowered.logit.captures.size());
   for (const LoweredCapture& capture : lowered.captures()) spec.indices.push_back(static_cast<Index>(capture.indexing));
   spec.has_product = lowered.queries.defined();
   spec.has_window = !lowered.window.parts.empty();
   spec.has_sink = lowered.sink.defined();
-  spec.makes_keys = pass == Pass::key_gradients && width_of(lowered) > 0;
-  spec.makes_values = pass == Pass::value_gradients || (pass == Pass::key_gradients && !splits_key_gradients(call));
   spec.always = lowered.always.size(), spec.dilations = lowered.dilations.size(), spec.masks = lowered.masks.size();
   spec.has_dropout = call.dropout.probability > 0;
   spec.renormalizes = lowered.renormalizes;
@@ -132,7 +147,7 @@ SpecOfCall spec_of(const TileCall& call, Pass pass) {
   for (std::size_t k = 0; k < spec.wants.size(); ++k)
     if (spec.wants[k] && spec.indices[k] == Index::offset) ++block.slots;
   add_sources(spec, lowered);
-  choose_tiles(spec, pass);
+  choose_tiles(spec);
   return spec;
 }
 
@@ -146,7 +161,8 @@ std::vector<double> constants_of(const SpecOfCall& spec) {
   return all;
 }
 
-std::string kernel_text(const SpecOfCall& spec, Pass pass) {
+std::string kernel_text(const SpecOfCall& spec) {
+  const Pass pass = spec.kernel.pass;
   const std::size_t n = spec.indices.size();
   const BlockShape& block = spec.block;
   const char* number = spec.number == DType::f64 ? "double" : "float";
@@ -237,8 +253,9 @@ struct Spec {{
     }}
   }}
   static __device__ constexpr bool has_product() {{ return {product}; }}
-  static __device__ constexpr bool makes_keys() {{ return {keys}; }}
+  static __device__ constexpr bool makes_score() {{ return {score}; }}
   static __device__ constexpr bool makes_values() {{ return {values}; }}
+  static __device__ constexpr bool makes_source(int s) {{ return {made_sources}u >> s & 1; }}
   static __device__ constexpr bool has_window() {{ return {window}; }}
   static __device__ constexpr bool has_sink() {{ return {sink}; }}
   static __device__ constexpr bool has_dropout() {{ return {dropout}; }}
@@ -265,8 +282,9 @@ extern "C" __global__ void __launch_bounds__({threads}, 1) {kernel}(
                cases(n, [&](std::size_t k) { return fmt::format("cuda::Index::{}", name_of(spec.indices[k])); })),
       fmt::arg("wanted", cases(n, [&](std::size_t k) { return spec.wants[k] ? "true" : "false"; })),
       fmt::arg("slot_numbers", cases(n, [&](std::size_t k) { return slots[k]; })),
-      fmt::arg("product", spec.has_product), fmt::arg("window", spec.has_window), fmt::arg("keys", spec.makes_keys),
-      fmt::arg("values", spec.makes_values), fmt::arg("sink", spec.has_sink), fmt::arg("dropout", spec.has_dropout),
+      fmt::arg("product", spec.has_product), fmt::arg("window", spec.has_window), fmt::arg("score", spec.kernel.score),
+      fmt::arg("values", spec.kernel.values), fmt::arg("made_sources", spec.kernel.sources),
+      fmt::arg("sink", spec.has_sink), fmt::arg("dropout", spec.has_dropout),
       fmt::arg("renormalizes", spec.renormalizes), fmt::arg("densities", spec.has_densities),
       fmt::arg("sources", block.sources), fmt::arg("arrays", block.arrays), fmt::arg("segment", block.segment),
       fmt::arg("pointers", spec.pointers), fmt::arg("output", spec.has_output),
@@ -283,17 +301,17 @@ extern "C" __global__ void __launch_bounds__({threads}, 1) {kernel}(
 }
 
 /// Bytes that are equal only for calls whose kernels are equal.
-std::string key_of(const TileCall& call, Pass pass) {
+std::string key_of(const TileCall& call, const Kernel& kernel) {
   const LoweredCall& lowered = call.lowered;
   std::string key;
   auto add = [&](auto... numbers) {
     for (std::int64_t number : {static_cast<std::int64_t>(numbers)...})
       key.append(reinterpret_cast<const char*>(&number), sizeof number);
   };
-  add(pass, lowered.values.dtype(), call.products, lowered.queries.defined(), width_of(lowered), lowered.segment,
-      call.only_totals, lowered.values.size(3), lowered.sink.defined(), call.dropout.probability > 0,
-      lowered.renormalizes, lowered.densities, lowered.relative.table.defined(), lowered.always.size(),
-      lowered.dilations.size(), lowered.masks.size());
+  add(kernel.pass, kernel.score, kernel.values, kernel.sources, lowered.values.dtype(), call.products,
+      lowered.queries.defined(), width_of(lowered), lowered.segment, call.only_totals, lowered.values.size(3),
+      lowered.sink.defined(), call.dropout.probability > 0, lowered.renormalizes, lowered.densities,
+      lowered.relative.table.defined(), lowered.always.size(), lowered.dilations.size(), lowered.masks.size());
   for (const LoweredFormula* formula : {&lowered.logit, &lowered.window}) {
     add(formula->parts.size(), formula->captures.size());
     for (const PointwiseFormula& part : formula->parts) part.append_identity(key);
@@ -306,18 +324,18 @@ std::string key_of(const TileCall& call, Pass pass) {
 
 }  // namespace
 
-std::shared_ptr<const KernelOfCall> kernel_of(const TileCall& call, Pass pass) {
+std::shared_ptr<const KernelOfCall> kernel_of(const TileCall& call, const Kernel& kernel) {
   static std::mutex mutex;
   static std::map<std::string, std::shared_ptr<const KernelOfCall>> known;
   constexpr std::size_t most_known = 1024;
-  const std::string key = key_of(call, pass);
+  const std::string key = key_of(call, kernel);
   {
     std::lock_guard lock(mutex);
     if (const auto found = known.find(key); found != known.end()) return found->second;
   }
   auto made = std::make_shared<KernelOfCall>();
-  made->spec = spec_of(call, pass);
-  made->text = kernel_text(made->spec, pass);
+  made->spec = spec_of(call, kernel);
+  made->text = kernel_text(made->spec);
   made->constants = constants_of(made->spec);
   std::lock_guard lock(mutex);
   if (known.size() >= most_known) known.clear();

@@ -26,8 +26,7 @@ struct SpecOfCall {
   std::size_t always = 0, dilations = 0, masks = 0;  ///< numbers of these parts of the LoweredCall
   bool has_product = false, has_window = false, has_sink = false, has_dropout = false, renormalizes = false,
        has_densities = false, has_relative_values = false;
-  bool makes_keys = false,
-       makes_values = false;  ///< which gradients a key-owned kernel makes; with those of keys come those of sources
+  Kernel kernel = {};
   Expression logit, logit_gradients, weight, weight_gradients;
 };
 
@@ -40,16 +39,16 @@ struct KernelOfCall {
 inline constexpr const char* kernel_of_text = "attention_kernel";
 
 /// The Spec of one of a call's kernels.
-SpecOfCall spec_of(const TileCall& call, Pass pass);
+SpecOfCall spec_of(const TileCall& call, const Kernel& kernel);
 /// The width of queries and keys; 0 if the call has none.
 std::int64_t width_of(const LoweredCall& call);
 /// The keys that a pointer may point to.
 Side side_of(const LoweredSource& source);
-/// Whether the gradients of keys and of values are made by two kernels, because registers cannot hold both.
-bool splits_key_gradients(const TileCall& call);
+/// The kernels of a pass, which make all its results together.
+std::vector<Kernel> kernels_of(const TileCall& call, Pass pass);
 
 /// One of a call's kernels. The text is made once for all calls with equal formulas, options and shapes of heads,
 /// because that takes longer than to launch it.
-std::shared_ptr<const KernelOfCall> kernel_of(const TileCall& call, Pass pass);
+std::shared_ptr<const KernelOfCall> kernel_of(const TileCall& call, const Kernel& kernel);
 
 }  // namespace fovea::cuda

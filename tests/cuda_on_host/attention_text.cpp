@@ -108,8 +108,9 @@ class CompiledKernels {
                  constants = std::vector<T>(on_host.kernel.constants.begin(), on_host.kernel.constants.end())] {
       kernel(&call, constants.data());
     };
-    cuda_on_host::enqueue(cuda::stream(), {"text", on_host.blocks, static_cast<unsigned>(32 * block.warps),
-                                           static_cast<std::size_t>(cuda::shared_bytes(on_host.pass, block)), body});
+    cuda_on_host::enqueue(cuda::stream(),
+                          {"text", on_host.blocks, static_cast<unsigned>(32 * block.warps),
+                           static_cast<std::size_t>(cuda::shared_bytes(on_host.kernel.spec.kernel.pass, block)), body});
   }
 
  private:
