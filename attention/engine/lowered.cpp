@@ -134,10 +134,14 @@ const char* add_score(const Score& score, LoweredCall& call) {
       call.logit.captures.push_back(
           {score.queries, score.queries.value(), Indexing::query_column, score.queries.size(3) - 1});
       return nullptr;
+    case Score::Form::hidden:
+      call.queries = score.queries, call.keys = score.keys, call.hidden_weight = score.weight;
+      call.is_exact = true;
+      return nullptr;
     case Score::Form::none:
       return nullptr;
     default:
-      return "a score with a hidden layer";
+      return "a score for each dimension of the values";
   }
 }
 
@@ -171,7 +175,8 @@ const char* add_pointer_window(const PointerWindow& window, const PairTerm& term
   call.sources = {{sided ? Kind::pointer_up_to_query : Kind::pointer, read(0), read(1), window.pointer_scale, factors},
                   {sided ? Kind::pointer_from_query : Kind::pointer, read(2), read(3), window.pointer_scale, factors}};
   call.segment = std::min(window.segment, std::max<std::int64_t>(in.key.size(2), 1));
-  call.is_exact = window.pointer_scale_by_length || std::abs(window.pointer_scale) > window.local_scale;
+  call.is_exact =
+      call.is_exact || window.pointer_scale_by_length || std::abs(window.pointer_scale) > window.local_scale;
   LoweredFormula& formula = window.additive ? call.logit : call.window;
   formula.parts.push_back(window_formula(window));
   for (std::size_t pointer : {0, 1})

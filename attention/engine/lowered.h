@@ -81,12 +81,13 @@ struct LoweredRelativeValues {
 
 /// A call in which all heads have the same terms:
 ///
-///     z_ij = logit(scale q_i · k_j, i, j, ...)      p_ij = the softmax of z_i over the keys that i sees, the extra
+///     z_ij = logit(score_ij, i, j, ...)             p_ij = the softmax of z_i over the keys that i sees, the extra
 ///     w_ij = p_ij · window(1, i, j, ...)                   keys, and the sink
 ///     o_i  = Σ_j w_ij v_j
 struct LoweredCall {
-  Variable queries, keys;         ///< [B, H, I, n], [B, H, J, n]; undefined: the score is 0
-  Variable values;                ///< [B, H, J, D]
+  Variable queries, keys;  ///< [B, H, I, n], [B, H, J, n]; undefined: the score is 0
+  Variable hidden_weight;  ///< v [n] or [H, n]: the score is v · tanh(q_i + k_j); undefined: it is scale q_i · k_j
+  Variable values;         ///< [B, H, J, D]
   std::int64_t query_count = 0;   ///< I
   std::int64_t query_offset = 0;  ///< position of the first query
   double scale = 1;

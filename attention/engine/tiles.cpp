@@ -20,6 +20,7 @@ namespace {
 std::vector<Variable> inputs_of(const LoweredCall& call) {
   std::vector<Variable> inputs{call.values};
   if (call.queries.defined()) inputs.push_back(call.queries), inputs.push_back(call.keys);
+  if (call.hidden_weight.defined()) inputs.push_back(call.hidden_weight);
   for (const LoweredCapture& capture : call.captures())
     if (!capture.is_of_source()) inputs.push_back(capture.value);
   if (call.sink.defined()) inputs.push_back(call.sink);
@@ -33,6 +34,7 @@ std::vector<Variable> inputs_of(const LoweredCall& call) {
 Gradients in_order_of_inputs(const LoweredCall& call, const TileGradients& made) {
   Gradients all{Variable(made.values)};
   if (call.queries.defined()) all.emplace_back(made.queries), all.emplace_back(made.keys);
+  if (call.hidden_weight.defined()) all.emplace_back(made.hidden_weight);
   const std::vector<LoweredCapture> captures = call.captures();
   for (std::size_t k = 0; k < captures.size(); ++k) {
     if (captures[k].is_of_source()) continue;

@@ -35,6 +35,7 @@ struct TileResult {
 /// Gradients, each in a shape that broadcasts from that of its variable.
 struct TileGradients {
   Tensor queries, keys, values, sink;
+  Tensor hidden_weight;
   std::vector<Tensor> source_queries, source_keys;
   Tensor extra_queries, extra_keys, extra_values;
   Tensor relative;               ///< of the table

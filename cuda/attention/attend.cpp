@@ -90,6 +90,10 @@ AttentionCall<T> arguments(const TileCall& call, TileResult& result) {
   made.query_end = made.queries;
   made.width = static_cast<std::int32_t>(width_of(lowered));
   if (lowered.queries.defined()) {
+    if (lowered.hidden_weight.defined()) {
+      const Tensor& v = lowered.hidden_weight.value();
+      made.hidden_weight = read<T>(v.rank() == 2 ? v.unsqueeze(1) : v);
+    }
     made.query = read<T>(lowered.queries.value()), made.key = read<T>(lowered.keys.value());
   }
   made.value = read<T>(lowered.values.value());
@@ -200,10 +204,11 @@ const char* missing(const TileCall& call) {
   for (const LoweredSource& source : lowered.sources)
     if (source.queries.size(3) != width_of(lowered)) return "a window whose pointers have another width than the head";
   if (lowered.segment > 16) return "a window with segments of more than 16 keys";
-  if (!lowered.sources.empty())
+  if (!lowered.sources.empty() || lowered.hidden_weight.defined())
     for (Pass pass : {Pass::forward, Pass::query_gradients, Pass::key_gradients})
       for (const Kernel& kernel : kernels_of(call, pass))
-        if (shared_bytes_of(kernel, call) > most_shared_bytes) return "a window of heads of this width";
+        if (shared_bytes_of(kernel, call) > most_shared_bytes)
+          return lowered.sources.empty() ? "a hidden layer of this width" : "a window of heads of this width";
   if (captures.size() > most_captures) return "a formula of so many tensors";
   if (std::count_if(captures.begin(), captures.end(), [](auto& x) { return x.indexing == Indexing::offset; }) >
       most_slots)
@@ -384,6 +389,11 @@ TileGradients backward_of_tokens(const TileCall& call, const TileResult& kept, c
   const std::int64_t queries = lowered.sources.empty() ? I : std::min(I, queries_at_once),
                      tiles = (queries + block.rows() - 1) / block.rows();
   made.parts = static_cast<std::int32_t>(block.slots > 0 ? std::min(tiles, most_parts) : tiles);
+  if (lowered.hidden_weight.defined()) {  // summed over blocks: [parts, B, H, n]
+    gradients.hidden_weight = Tensor::empty({made.parts, B, H, made.width}, values.dtype(), values.device());
+    made.hidden_weight_gradient = {
+        gradients.hidden_weight.mutable_data<T>(), H * made.width, made.width, B * H * made.width, 1, false};
+  }
   const std::vector<LoweredCapture> captures = lowered.captures();
   gradients.captures.resize(captures.size());
   for (std::size_t k = 0; k < captures.size(); ++k)

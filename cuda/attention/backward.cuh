@@ -173,7 +173,8 @@ class OffsetSums {
 template <class Spec>
 class QueryOwnedBlock : BlockOfRows<Spec, true> {
   using Base = BlockOfRows<Spec, true>;
-  using Base::call_, Base::spec_, Base::b_, Base::h_, Base::block_row_, Base::row_, Base::captures_, Base::sources_;
+  using Base::call_, Base::spec_, Base::b_, Base::h_, Base::block_row_, Base::row_, Base::captures_, Base::sources_,
+      Base::row_end_;
   using Base::rows, Base::columns, Base::threads, Base::n;
   using typename Base::ColumnTile;
   using typename Base::T, typename Base::Seen, typename Base::QueryTile, typename Base::ValueTile,
@@ -187,6 +188,8 @@ class QueryOwnedBlock : BlockOfRows<Spec, true> {
         seen_{Seen(call.seen, b_, h_, this->existing_row(0)), Seen(call.seen, b_, h_, this->existing_row(1))},
         numbers_{numbers_of(0), numbers_of(1)} {
     query_gradient_.clear();
+    __syncthreads();  // a block that takes several tiles has written the last one's gradients
+    if (spec_.has_hidden()) hidden_.clear();
     for (int half = 0; half < 2; ++half)
 #pragma unroll
       for (int k = 0; k < Spec::most; ++k) low_[half][k] = T(0), high_[half][k] = T(0);
@@ -211,13 +214,14 @@ class QueryOwnedBlock : BlockOfRows<Spec, true> {
       sources_.prepare(j, spec_.key_step(columns));
       PairStrip strip, out_products;
       strip.clear(), out_products.clear();
-      if (spec_.has_product()) add_product_of_rows(strip, query, 16 * warp_of_thread(), key);
+      if (spec_.has_product()) this->add_scores(strip, query, key);
       add_product_of_rows(out_products, gradient, 16 * warp_of_thread(), value);
       if (tile.all_seen)
         take_tile<true>(strip, out_products, tile);
       else
         take_tile<false>(strip, out_products, tile);
-      if (spec_.has_product() && spec_.makes_score()) add_product(query_gradient_, strip, key);
+      if (spec_.has_product() && spec_.makes_score())
+        this->add_score_gradients(query_gradient_, strip, query, key, hidden_);
       sources_.add_gradients(j, spec_.key_step(columns));
       if (spec_.slots() == 0) return;
       __syncthreads();
@@ -288,8 +292,15 @@ class QueryOwnedBlock : BlockOfRows<Spec, true> {
   }
 
   __device__ void finish() {
-    if (spec_.has_product() && spec_.makes_score())
-      this->write(call_.query_gradient.of(b_, h_), query_gradient_, call_.width);
+    if (spec_.has_product() && spec_.makes_score()) {
+      if (spec_.has_hidden()) {
+        __syncthreads();
+        hidden_.write_rows(call_.query_gradient, block_row_, row_end_ - block_row_);
+        hidden_.write_weight(block_row_ / rows % call_.parts, block_row_ / rows >= call_.parts);
+      } else {
+        this->write(call_.query_gradient.of(b_, h_), query_gradient_, call_.width);
+      }
+    }
     sources_.finish([&](int s, const Strip<T, Spec::width / 8>& gradient) {
       this->write(call_.sources[s].query_gradient.of(b_, h_), gradient, call_.width);
     });
@@ -315,6 +326,7 @@ class QueryOwnedBlock : BlockOfRows<Spec, true> {
   Seen seen_[2];
   QueryNumbers<T> numbers_[2];
   KeptWeights kept_{memory.kept_at, rows};
+  HiddenGradients<Spec> hidden_{call_, b_, h_, memory.hidden.at};
   Strip<T, Spec::width / 8> query_gradient_;
   T low_[2][Spec::most], high_[2][Spec::most];  ///< gradients of captures of the lane's two queries
 };
@@ -347,6 +359,7 @@ class KeyOwnedBlock : BlockOfRows<Spec, false> {
   __device__ KeyOwnedBlock(const AttentionCall<T>& call, const Spec& spec, BlockPlace at)
       : Base(call, spec, at, memory.sources) {
     key_gradient_.clear(), value_gradient_.clear();
+    if (spec_.has_hidden()) hidden_.clear();
     for (int half = 0; half < 2; ++half)
 #pragma unroll
       for (int k = 0; k < Spec::most; ++k) sums_[half][k] = T(0);
@@ -370,7 +383,7 @@ class KeyOwnedBlock : BlockOfRows<Spec, false> {
       sources_.prepare(i, spec_.key_step(rows));
       PairStrip strip, out_products;
       strip.clear(), out_products.clear();
-      if (spec_.has_product()) add_product_of_rows(strip, key, 16 * warp_of_thread(), query);
+      if (spec_.has_product()) this->add_scores(strip, key, query);
       add_product_of_rows(out_products, value, 16 * warp_of_thread(), gradient);
       if (tile.all_seen)
         take_tile<true>(strip, out_products, tile);
@@ -378,7 +391,8 @@ class KeyOwnedBlock : BlockOfRows<Spec, false> {
         take_tile<false>(strip, out_products, tile);
       sources_.add_gradients(i, spec_.key_step(rows));
       if (spec_.makes_values()) add_product(value_gradient_, out_products, gradient);
-      if (spec_.has_product() && spec_.makes_score()) add_product(key_gradient_, strip, query);
+      if (spec_.has_product() && spec_.makes_score())
+        this->add_score_gradients(key_gradient_, strip, key, query, hidden_);
     });
     finish();
   }
@@ -425,8 +439,14 @@ class KeyOwnedBlock : BlockOfRows<Spec, false> {
   }
 
   __device__ void finish() {
-    if (spec_.has_product() && spec_.makes_score())
-      this->write(call_.key_gradient.of(b_, h_), key_gradient_, call_.width);
+    if (spec_.has_product() && spec_.makes_score()) {
+      if (spec_.has_hidden()) {
+        __syncthreads();
+        hidden_.write_rows(call_.key_gradient, block_row_, row_end_ - block_row_);
+      } else {
+        this->write(call_.key_gradient.of(b_, h_), key_gradient_, call_.width);
+      }
+    }
     sources_.finish([&](int s, const Strip<T, Spec::width / 8>& gradient) {
       this->write(call_.sources[s].key_gradient.of(b_, h_), gradient, call_.width);
     });
@@ -446,6 +466,7 @@ class KeyOwnedBlock : BlockOfRows<Spec, false> {
   }
   KeptWeights kept_{memory.kept_at, columns};
   SharedSpan<T> numbers_{memory.numbers_at, 5 * columns};
+  HiddenGradients<Spec> hidden_{call_, b_, h_, memory.hidden.at};
   Strip<T, Spec::width / 8> key_gradient_;
   Strip<T, Spec::value_width / 8> value_gradient_;
   T sums_[2][Spec::most];  ///< gradients of captures of the lane's two keys

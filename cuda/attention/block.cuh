@@ -2,6 +2,7 @@
 /// warps. It visits the tiles of the matrix of pairs that its rows share with `columns` keys, or queries, after one
 /// another.
 #pragma once
+#include "cuda/attention/hidden.cuh"
 #include "cuda/attention/sources.cuh"
 
 namespace fovea::cuda {
@@ -73,6 +74,23 @@ class BlockOfRows {
   __device__ void load(const Tile<P, width>& tile, const Operand<const T>& from, int first, int total,
                        int columns) const {
     load_tile<threads, count>(tile, from.of(b_, h_), first, total, columns);
+  }
+
+  /// Adds the scores, without their scale, of the warp's rows of a tile and the rows of another.
+  __device__ void add_scores(PairStrip& strip, const QueryTile& own, const QueryTile& others) const {
+    if constexpr (sizeof(typename Spec::Factor) == sizeof(T))
+      if (spec_.has_hidden())
+        return add_hidden_scores(strip, own, 16 * warp_of_thread(), others, call_.hidden_weight.of(b_, h_),
+                                 call_.width);
+    add_product_of_rows(strip, own, 16 * warp_of_thread(), others);
+  }
+
+  /// Adds the gradients of the block's rows from those of a tile's scores, without their scale.
+  __device__ void add_score_gradients(Strip<T, Spec::width / 8>& sums, const PairStrip& gradients, const QueryTile& own,
+                                      const QueryTile& others, const HiddenGradients<Spec>& hidden) const {
+    if constexpr (sizeof(typename Spec::Factor) == sizeof(T))
+      if (spec_.has_hidden()) return hidden.add(gradients, own, 16 * warp_of_thread(), others);
+    add_product(sums, gradients, others);
   }
 
   /// A row of this thread that exists: `half` of its two, or the last row of the head.

@@ -84,6 +84,7 @@ struct AttentionCall {
   std::int32_t parts;                   ///< blocks of the query-owned backward pass for each head
   T scale;
   Operand<const T> query, key, value;
+  Operand<const T> hidden_weight;  ///< v of an additive score [h or 1, n], see hidden.cuh
   Operand<T> out;
   Operand<const T> captures[most_captures];
   std::int32_t clips[most_captures];  ///< of offsets; for Index::query_column the last column
@@ -111,7 +112,8 @@ struct AttentionCall {
   Operand<const T> out_gradient;
   Operand<T> query_gradient, key_gradient, value_gradient;
   Operand<T> capture_gradients[most_captures];
-  T* sink_gradient;  ///< [B, h, I]
+  T* sink_gradient;                   ///< [B, h, I]
+  Operand<T> hidden_weight_gradient;  ///< [B, h, parts, n]
 };
 
 }  // namespace fovea::cuda

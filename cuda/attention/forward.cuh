@@ -143,7 +143,7 @@ class ForwardBlock : BlockOfRows<Spec, true> {
       sources_.prepare(j, spec_.key_step(columns));
       PairStrip strip;
       strip.clear();
-      if (spec_.has_product()) add_product_of_rows(strip, query, 16 * warp_of_thread(), key);
+      if (spec_.has_product()) this->add_scores(strip, query, key);
       if (tile.all_seen)
         add_tile<true>(strip, tile, value);
       else

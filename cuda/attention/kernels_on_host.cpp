@@ -65,7 +65,7 @@ class HostSpec : public AnySeenPairs {
   static constexpr int width = width_, value_width = width_, warps = 2, columns = 32, most = most_captures,
                        most_slots = cuda::most_slots, most_sources = cuda::most_sources;
   static constexpr BlockShape shape() {
-    return {warps, columns, width, value_width, sizeof(Factor), sizeof(Number), most_slots, most_sources, 5, 1};
+    return {warps, columns, width, value_width, sizeof(Factor), sizeof(Number), most_slots, most_sources, 5, true, 1};
   }
 
   HostSpec(const TileCall& call, const SpecOfCall& known)
@@ -89,6 +89,7 @@ class HostSpec : public AnySeenPairs {
   Side side(int s) const { return known_.sides[static_cast<std::size_t>(s)]; }
   int array_of_source(int s) const { return known_.source_arrays[static_cast<std::size_t>(s)]; }
   int array(int k) const { return known_.arrays[static_cast<std::size_t>(k)]; }
+  bool has_hidden() const { return known_.has_hidden; }
   bool has_output() const { return known_.has_output; }
   bool has_product() const { return known_.has_product; }
   bool makes_score() const { return known_.kernel.score; }
@@ -148,6 +149,8 @@ auto with_spec(const TileCall& call, const Body& body) {
 template <class Spec>
 int shared_bytes_of(Pass pass, const BlockShape& known) {
   BlockShape block = Spec::shape();
+  if (known.hidden) return shared_bytes(pass, block);
+  block.hidden = false;
   if (known.sources == 0) block.sources = block.arrays = 0;
   return shared_bytes(pass, block);
 }

@@ -24,6 +24,7 @@ struct BlockShape {
   int factor_bytes, number_bytes;  ///< sizes of Spec::Factor and Spec::Number
   int slots;                       ///< captures with Index::offset that want a gradient
   int sources, arrays;             ///< see sources.cuh
+  bool hidden;                     ///< the score has a hidden layer: see hidden.cuh
   int segment;                     ///< length of the segments of keys that pointers point to, at most 16
 
   constexpr int rows() const { return 16 * warps; }
@@ -35,6 +36,13 @@ struct BlockShape {
 
 /// The bits of dropout for so many queries: see KeptWeights.
 FOVEA_HD constexpr int kept_bytes(int queries) { return 16 * queries; }
+
+/// The memory of HiddenGradients, from byte `first` on.
+struct HiddenMemory {
+  int at, end;
+  constexpr HiddenMemory(const BlockShape& s, int first)
+      : at((first + 15) / 16 * 16), end(at + (s.hidden ? 2 * s.rows() * (s.width + 1) * s.number_bytes : 0)) {}
+};
 
 /// The memory of a block's sources, from byte `first` on.
 struct SourcesMemory {
@@ -64,6 +72,7 @@ struct ForwardMemory {
 struct QueryOwnedMemory {
   int gradient_at, keys_at, values_at, kept_at, slots_at, slot_stride, slot_bytes, ends_at;
   SourcesMemory sources;
+  HiddenMemory hidden;
   int bytes;
   constexpr explicit QueryOwnedMemory(const BlockShape& s)
       : gradient_at(s.query_tile(s.rows())),
@@ -75,12 +84,14 @@ struct QueryOwnedMemory {
         slot_bytes(s.rows() * slot_stride * s.number_bytes),
         ends_at(slots_at + s.slots * slot_bytes),
         sources(s, (ends_at + (s.slots > 0 ? 64 * s.warps * s.number_bytes : 0) + 15) / 16 * 16),
-        bytes(sources.end) {}
+        hidden(s, sources.end),
+        bytes(hidden.end) {}
 };
 
 struct KeyOwnedMemory {
   int values_at, queries_at, gradient_at, kept_at, numbers_at;
   SourcesMemory sources;
+  HiddenMemory hidden;
   int bytes;
   constexpr explicit KeyOwnedMemory(const BlockShape& s)
       : values_at(s.query_tile(s.rows())),
@@ -89,7 +100,8 @@ struct KeyOwnedMemory {
         kept_at(gradient_at + s.value_tile(s.columns)),
         numbers_at(kept_at + kept_bytes(s.columns)),
         sources(s, numbers_at + 5 * s.columns * s.number_bytes),
-        bytes(sources.end) {}
+        hidden(s, sources.end),
+        bytes(hidden.end) {}
 };
 
 constexpr int shared_bytes(Pass pass, const BlockShape& shape) {

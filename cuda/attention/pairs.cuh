@@ -17,6 +17,7 @@
 ///                         point to, the first array of a source, that of capture k, and see BlockShape
 ///   makes_score(), makes_values(), makes_source(s)    see Kernel
 ///   has_output()          whether the forward pass makes an output, or only the softmax's maxima and totals
+///   has_hidden()          whether the score is v · tanh(q + k) instead of a product; factors are not rounded then
 ///   has_product(), has_window(), has_sink(), has_dropout(), renormalizes(), has_densities(),
 ///   has_relative_values(), is_approximate()
 ///   logit(x), logit_gradients(g, x, to), weight(x), weight_gradients(g, x, to): the formulas and their gradients, of

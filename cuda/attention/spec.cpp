@@ -136,6 +136,7 @@ SpecOfCall spec_of(const TileCall& call, const Kernel& kernel) {
   spec.has_densities = lowered.densities;
   spec.has_relative_values = lowered.relative.table.defined();
   spec.has_output = !call.only_totals;
+  spec.has_hidden = spec.block.hidden = lowered.hidden_weight.defined();
   spec.logit = lowered.logit.value(), spec.logit_gradients = lowered.logit.gradients();
   spec.weight = lowered.window.value(), spec.weight_gradients = lowered.window.gradients();
   BlockShape& block = spec.block;
@@ -212,7 +213,7 @@ struct Spec {{
   static constexpr int most_sources = {sources};
   static constexpr cuda::BlockShape shape() {{
     return {{warps, columns, width, value_width, sizeof(Factor), sizeof(Number), most_slots, most_sources, {arrays},
-            {segment}}};
+            {hidden}, {segment}}};
   }}
   static __device__ constexpr int sources() {{ return most_sources; }}
   static __device__ constexpr int pointers() {{ return {pointers}; }}
@@ -233,6 +234,7 @@ struct Spec {{
 {capture_arrays}      default: return 0;
     }}
   }}
+  static __device__ constexpr bool has_hidden() {{ return {hidden}; }}
   static __device__ constexpr bool has_output() {{ return {output}; }}
   static __device__ constexpr int captures() {{ return {captures}; }}
   static __device__ constexpr int logits() {{ return {logits}; }}
@@ -287,7 +289,7 @@ extern "C" __global__ void __launch_bounds__({threads}, 1) {kernel}(
       fmt::arg("sink", spec.has_sink), fmt::arg("dropout", spec.has_dropout),
       fmt::arg("renormalizes", spec.renormalizes), fmt::arg("densities", spec.has_densities),
       fmt::arg("sources", block.sources), fmt::arg("arrays", block.arrays), fmt::arg("segment", block.segment),
-      fmt::arg("pointers", spec.pointers), fmt::arg("output", spec.has_output),
+      fmt::arg("hidden", spec.has_hidden), fmt::arg("pointers", spec.pointers), fmt::arg("output", spec.has_output),
       fmt::arg("sides", cases(spec.sides.size(),
                               [&](std::size_t s) { return fmt::format("cuda::Side::{}", name_of(spec.sides[s])); })),
       fmt::arg("source_arrays", cases(spec.source_arrays.size(), [&](std::size_t s) { return spec.source_arrays[s]; })),
@@ -309,9 +311,10 @@ std::string key_of(const TileCall& call, const Kernel& kernel) {
       key.append(reinterpret_cast<const char*>(&number), sizeof number);
   };
   add(kernel.pass, kernel.score, kernel.values, kernel.sources, lowered.values.dtype(), call.products,
-      lowered.queries.defined(), width_of(lowered), lowered.segment, call.only_totals, lowered.values.size(3),
-      lowered.sink.defined(), call.dropout.probability > 0, lowered.renormalizes, lowered.densities,
-      lowered.relative.table.defined(), lowered.always.size(), lowered.dilations.size(), lowered.masks.size());
+      lowered.queries.defined(), width_of(lowered), lowered.segment, call.only_totals, lowered.hidden_weight.defined(),
+      lowered.values.size(3), lowered.sink.defined(), call.dropout.probability > 0, lowered.renormalizes,
+      lowered.densities, lowered.relative.table.defined(), lowered.always.size(), lowered.dilations.size(),
+      lowered.masks.size());
   for (const LoweredFormula* formula : {&lowered.logit, &lowered.window}) {
     add(formula->parts.size(), formula->captures.size());
     for (const PointwiseFormula& part : formula->parts) part.append_identity(key);

@@ -125,6 +125,7 @@ const Method methods[] = {{"gaussian", DType::f64},
                           {"gaussian_location(normalize=true)", DType::f32},
                           {"window(use=additive,segment=5)", DType::f64},
                           {"window + gaussian", DType::f32, Precision::bf16},
+                          {"additive", DType::f64},
                           {"relative(clip=3) + persistent", DType::f32}};
 // Two pointers of equal forms have a kernel of their own, and the extra keys of the last method three.
 constexpr std::size_t texts = 3 * std::size(methods) + 2 + 3;
