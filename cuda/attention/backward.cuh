@@ -296,7 +296,7 @@ class QueryOwnedBlock : BlockOfRows<Spec, true> {
       if (spec_.has_hidden()) {
         __syncthreads();
         hidden_.write_rows(call_.query_gradient, block_row_, row_end_ - block_row_);
-        hidden_.write_weight(block_row_ / rows % call_.parts, block_row_ / rows >= call_.parts);
+        hidden_.add_weight((block_row_ - call_.query_begin) / rows % call_.parts);
       } else {
         this->write(call_.query_gradient.of(b_, h_), query_gradient_, call_.width);
       }
@@ -337,6 +337,8 @@ __device__ void attention_query_gradients(const AttentionCall<typename Spec::Num
   constexpr int rows = Spec::shape().rows();
   BlockPlace at(call.heads, call.parts);
   OffsetSums<Spec> offsets(call, spec, at);
+  if (spec.has_hidden() && spec.makes_score() && call.query_begin == 0)
+    HiddenGradients<Spec>::begin_weight(call, at.b, at.h, at.tile);
   for (; at.tile * rows < call.query_end - call.query_begin; at.tile += call.parts)
     QueryOwnedBlock<Spec>(call, spec, at, offsets).run();
   offsets.finish();

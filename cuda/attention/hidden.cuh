@@ -87,13 +87,18 @@ class HiddenGradients {
     for (int k = static_cast<int>(threadIdx.x); k < count * call_.width; k += threads)
       own.at(first + k / call_.width, k % call_.width) = array(0)[k / call_.width * stride + k % call_.width];
   }
-  /// Writes or adds v's gradient to the row `part` of hidden_weight_gradient.
-  __device__ void write_weight(int part, bool adds) const {
+  /// Begins the row `part` of hidden_weight_gradient, to which the tiles of a block add.
+  __device__ static void begin_weight(const AttentionCall<T>& call, int b, int h, int part) {
+    const Operand<T> to = call.hidden_weight_gradient.of(b, h);
+    for (int at = static_cast<int>(threadIdx.x); at < call.width; at += threads) to.at(part, at) = T(0);
+  }
+  /// Adds v's gradient to the row `part`.
+  __device__ void add_weight(int part) const {
     const Operand<T> to = call_.hidden_weight_gradient.of(b_, h_);
     for (int at = static_cast<int>(threadIdx.x); at < call_.width; at += threads) {
       T sum = T(0);
       for (int r = 0; r < rows; ++r) sum += array(1)[r * stride + at];
-      to.at(part, at) = adds ? to.at(part, at) + sum : sum;
+      to.at(part, at) += sum;
     }
   }
 
