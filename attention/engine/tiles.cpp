@@ -138,10 +138,55 @@ CollectedTileCalls::CollectedTileCalls() : before_(std::exchange(collector_of_th
 CollectedTileCalls::~CollectedTileCalls() { collector_of_thread = before_; }
 CollectedTileCalls* CollectedTileCalls::current() { return collector_of_thread; }
 
+namespace {
+
+/// One map of weights of a plan, as attention of its own: the output is linear in the weights unless they are
+/// normalised again.
+struct MapOfWeights {
+  AttentionContext in;
+  std::shared_ptr<const Plan> plan;
+  AttentionDropout dropout;
+};
+
+MapOfWeights first_map(const AttentionContext& in, const std::shared_ptr<const Plan>& plan,
+                       const AttentionDropout& dropout) {
+  if (plan->second_maps.empty()) return {in, plan, dropout};
+  auto first = std::make_shared<Plan>(*plan);
+  first->second_maps.clear();
+  return {in, first, dropout};
+}
+
+/// A second map, without its factor.
+MapOfWeights second_map(const AttentionContext& in, const Plan& plan, const AttentionDropout& dropout,
+                        const SecondMap& part) {
+  const std::int64_t H = in.query.size(1);
+  const HeadRange heads = resolved(part.heads, H);
+  Plan second = plan;
+  second.second_maps.clear();
+  second.scores = {part.score};
+  second.scores[0].heads = heads;
+  return {context_of_heads(in, heads), std::make_shared<const Plan>(plan_of_heads(second, heads, H)),
+          dropout_of_heads(dropout, in, heads)};
+}
+
+/// Whether the maps of a plan cannot be calls of their own: why not, a string literal; null: they can.
+const char* obstacle_of_maps(const Plan& plan) {
+  if (plan.second_maps.empty()) return nullptr;
+  for (const PairTerm& window : plan.windows)
+    if (std::holds_alternative<Renormalization>(window.what)) return "a second map whose weights are normalised again";
+  return nullptr;
+}
+
+}  // namespace
+
 TileCalls tile_calls(const AttentionContext& in, const std::shared_ptr<const Plan>& plan,
                      const AttentionDropout& dropout) {
+  if (const char* obstacle = obstacle_of_maps(*plan)) return {{}, obstacle};
+  std::vector<MapOfWeights> maps{first_map(in, plan, dropout)};
+  for (const SecondMap& part : plan->second_maps) maps.push_back(second_map(in, *plan, dropout, part));
   std::vector<Group> groups;
-  if (const char* missing = make_groups(in, plan, dropout, groups)) return {{}, missing};
+  for (const MapOfWeights& map : maps)
+    if (const char* missing = make_groups(map.in, map.plan, map.dropout, groups)) return {{}, missing};
   TileCalls made;
   for (Group& group : groups) made.calls.push_back(std::move(group.call));
   return made;
@@ -150,10 +195,9 @@ TileCalls tile_calls(const AttentionContext& in, const std::shared_ptr<const Pla
 namespace {
 
 /// The output of a plan without second maps.
-FusedOutput output_of_groups(const AttentionContext& in, const std::shared_ptr<const Plan>& plan,
-                             const AttentionDropout& dropout) {
+FusedOutput output_of_groups(const MapOfWeights& map) {
   std::vector<Group> groups;
-  if (const char* missing = make_groups(in, plan, dropout, groups)) return {{}, missing};
+  if (const char* missing = make_groups(map.in, map.plan, map.dropout, groups)) return {{}, missing};
   for (const Group& group : groups)
     if (const char* missing = attention_kernels().missing(group.call)) return {{}, missing};
   std::vector<Variable> outputs;
@@ -161,22 +205,16 @@ FusedOutput output_of_groups(const AttentionContext& in, const std::shared_ptr<c
   return {{outputs.size() == 1 ? outputs[0] : concat(outputs, 1), {}}, nullptr};
 }
 
-/// Adds the second maps' part of the output: the output is linear in the weights unless they are normalised again, so
-/// that each map is a call of its own.
+/// Adds the second maps' part of the output.
 FusedOutput add_second_maps(const AttentionContext& in, const Plan& plan, const AttentionDropout& dropout,
                             FusedOutput first) {
   const std::int64_t H = in.query.size(1);
   for (const SecondMap& part : plan.second_maps) {
     const HeadRange heads = resolved(part.heads, H);
-    Plan second = plan;
-    second.second_maps.clear();
-    second.scores = {part.score};
-    second.scores[0].heads = heads;
-    const AttentionContext own = context_of_heads(in, heads);
-    const FusedOutput made = output_of_groups(own, std::make_shared<const Plan>(plan_of_heads(second, heads, H)),
-                                              dropout_of_heads(dropout, in, heads));
+    const MapOfWeights map = second_map(in, plan, dropout, part);
+    const FusedOutput made = output_of_groups(map);
     if (made.missing) return made;
-    const Variable more = spread(part.factor, own) * made.out;
+    const Variable more = spread(part.factor, map.in) * made.out;
     first.out =
         heads.count == H ? first.out + more : replace_heads(first.out, slice_heads(first.out, heads) + more, heads);
   }
@@ -187,18 +225,9 @@ FusedOutput add_second_maps(const AttentionContext& in, const Plan& plan, const 
 
 FusedOutput attend_on_tiles(const AttentionContext& in, const std::shared_ptr<const Plan>& plan,
                             const AttentionDropout& dropout, AttentionTrace* trace) {
-  FusedOutput made;
-  if (plan->second_maps.empty()) {
-    made = output_of_groups(in, plan, dropout);
-  } else {
-    for (const PairTerm& window : plan->windows)
-      if (std::holds_alternative<Renormalization>(window.what))
-        return {{}, "a second map whose weights are normalised again"};
-    auto first = std::make_shared<Plan>(*plan);
-    first->second_maps.clear();
-    made = output_of_groups(in, first, dropout);
-    if (!made.missing) made = add_second_maps(in, *plan, dropout, made);
-  }
+  if (const char* obstacle = obstacle_of_maps(*plan)) return {{}, obstacle};
+  FusedOutput made = output_of_groups(first_map(in, plan, dropout));
+  if (!made.missing) made = add_second_maps(in, *plan, dropout, made);
   if (made.missing) return {{}, made.missing};
   if (trace) {  // the weights of all pairs are wanted: they take as much memory as the composed engine
     NoGrad off;

@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "attention/engine/tiles.h"
 #include "attention/language/specification.h"
 #include "attention/registry.h"
 #include "experiments/support/attend/attention_case.h"
@@ -43,12 +44,20 @@ AttentionTrial tried(const std::string& method, const AttentionShape& shape, Pla
   }
 }
 
+/// "a term of whole rows", of the error that attend() throws where this has no form for the fused engine; "" of none.
+std::string part_of(const std::string& error) {
+  const std::string before = "attention: ";
+  const std::size_t at = error.find(before), begin = at == std::string::npos ? 0 : at + before.size();
+  return error.substr(begin, error.find(" has no form") - begin);
+}
+
 /// The places and engines that support an attention.
 struct Usage {
   std::vector<std::string> places;
   std::map<std::string, std::vector<std::string>> failures;  ///< the places where it is not defined, by the reason
   CaseTensors tensors;        ///< of a call, in cross-attention if possible; empty if it is defined nowhere
-  std::string no_fused_form;  ///< why the fused engine cannot compute it; empty: it can
+  std::string no_fused_form;  ///< the part that the fused engine cannot compute on the CPU; empty: it can
+  std::string no_gpu_form;    ///< the same of a GPU
 };
 
 Usage usage_of(const std::string& method, const AttentionShape& shape) {
@@ -61,9 +70,25 @@ Usage usage_of(const std::string& method, const AttentionShape& shape) {
     }
     use.places.emplace_back(name_of(place));
     use.tensors = std::move(trial.tensors);
-    use.no_fused_form = tried(method, shape, place, AttentionEngine::fused).failure;
+    use.no_fused_form = part_of(tried(method, shape, place, AttentionEngine::fused).failure);
+    CollectedTileCalls collected;
+    tried(method, shape, place);
+    for (const TileCalls& calls : collected.of_attend) {
+      if (calls.missing) use.no_gpu_form = calls.missing;
+      for (const TileCall& call : calls.calls)
+        if (attention_kernels().missing)
+          if (const char* missing = attention_kernels().missing(call)) use.no_gpu_form = missing;
+    }
   }
   return use;
+}
+
+/// Whether the fused engine computes an attention, or why not.
+std::string fused_text(const Usage& use) {
+  if (use.no_fused_form == use.no_gpu_form) return use.no_gpu_form.empty() ? "yes" : "no: " + use.no_gpu_form;
+  if (use.no_gpu_form.empty()) return "on a GPU; not on a CPU: " + use.no_fused_form;
+  if (use.no_fused_form.empty()) return "on a CPU; not on a GPU: " + use.no_gpu_form;
+  return fmt::format("not on a CPU: {}; not on a GPU: {}", use.no_fused_form, use.no_gpu_form);
 }
 
 /// The specification itself, or a simple example if it is only the name of a combination.
@@ -71,12 +96,6 @@ std::string completed(const std::string& method) {
   if (method == "classic") return "classic(dot)";
   if (method == "multi_head") return "multi_head(global)";
   return find_combination(method) ? method + "(dot*2)" : method;
-}
-
-/// "a term of whole rows has no form for the fused engine", of the error of attend().
-std::string reason_of(const std::string& error) {
-  const std::size_t begin = error.starts_with("attention: ") ? 11 : 0;
-  return error.substr(begin, error.find(';') - begin);
 }
 
 // ---- Sections of a description
@@ -166,8 +185,7 @@ Table attention_table() {
   Table table({"name", "what it does", "paper", "where", "fused engine"});
   auto add = [&](const MethodCard& card) {
     const Usage use = usage_of(completed(card.name), {.model_dim = 8, .heads = 2});
-    table.row(
-        {card.name, card.summary, card.reference, listed(use.places, ", "), use.no_fused_form.empty() ? "yes" : "no"});
+    table.row({card.name, card.summary, card.reference, listed(use.places, ", "), fused_text(use)});
   };
   for (const MethodEntry& entry : registered_methods()) add(entry.card);
   table.rule();
@@ -191,8 +209,10 @@ std::string describe_attention(const std::string& specification, const Attention
   for (const auto& [failure, places] : use.failures)
     text += fmt::format("  not {}: {}\n", listed(places, ", "), without_middle(failure, 200));
   if (use.places.empty()) return text + (shape.heads == 1 ? "With more heads it may be defined: --heads 8\n" : "");
-  text += use.no_fused_form.empty() ? "engines: fused (on the CPU), blockwise, composed\n"
-                                    : fmt::format("engines: blockwise, composed ({})\n", reason_of(use.no_fused_form));
+  text += fmt::format("engines: {}blockwise, composed\n",
+                      use.no_fused_form.empty() || use.no_gpu_form.empty() ? "fused, " : "");
+  if (!use.no_fused_form.empty()) text += fmt::format("  not fused on a CPU: {}\n", use.no_fused_form);
+  if (!use.no_gpu_form.empty()) text += fmt::format("  not fused on a GPU: {}\n", use.no_gpu_form);
   return text + "\n" + inputs_text(method) + "\n" +
          tensors_text(method, shape, use.places.back() == name_of(Place::cross), use.tensors);
 }
