@@ -10,6 +10,7 @@
 #include "attention/engine/attend.h"
 #include "autograd/operations.h"
 #include "cuda/attention/kernels.h"
+#include "cuda/carried_headers.h"
 #include "cuda/stream.h"
 #include "tensor/gemm.h"
 #include "tests/attention/attentions.h"
@@ -163,6 +164,24 @@ BOOST_AUTO_TEST_CASE(kernels_from_text_compute_what_those_of_the_host_compute) {
                      tolerance * std::max(1.0, std::abs(expected[m][k][e])));
     }
   cuda::runs_text = nullptr;
+}
+
+// NVRTC finds no other headers: a new one must be named in cuda/meson.build.
+BOOST_AUTO_TEST_CASE(texts_include_only_headers_that_the_library_carries) {
+  std::string text;
+  cuda::runs_text = [&](const cuda::KernelOnHost& on_host) {
+    text = on_host.kernel.text;
+    return false;
+  };
+  results(methods[0]);
+  cuda::runs_text = nullptr;
+  const Folder folder;
+  for (const cuda::CarriedHeader& header : cuda::carried_headers) folder.write(header.name, header.text);
+  const std::filesystem::path source = folder.write("kernel.cpp", text);
+  const char* compiler = std::getenv("FOVEA_TEST_COMPILER");
+  const std::string command = fmt::format("{} -std=c++20 -nostdinc -E -I'{}' -o /dev/null '{}'",
+                                          compiler ? compiler : "c++", folder.path.string(), source.string());
+  BOOST_TEST(std::system(command.c_str()) == 0, command);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
