@@ -60,30 +60,33 @@ class KeysOfQuery {
   int first_, step_;
 };
 
-/// Replaces φ in `F` by F, and writes S. `sum` is Σ φ over the keys before the tile; returns it for the next tile. The
-/// sum of all φ is `total`.
+/// Replaces φ in `F` by F, and writes S. `sum` is Σ φ over the keys before the tile, and then that of the tile's too:
+/// it is f64, because in f32 it would drift over many tiles. The sum of all φ is `total`.
 template <class T>
-__device__ double sum_pointer(const KeysOfQuery<T>& F, const KeysOfQuery<T>& S, int keys, int segment, double sum,
-                              double total) {
+__device__ void sum_pointer(const KeysOfQuery<T>& F, const KeysOfQuery<T>& S, int keys, int segment, double& sum,
+                            T total) {
+  const auto carried = static_cast<T>(sum);
+  T inside = T(0);
   for (int begin = 0; begin < keys; begin += segment) {
-    const double before = sum;
-    for (int k = begin; k < begin + segment; ++k) sum += static_cast<double>(F[k]);
-    for (int k = begin; k < begin + segment; ++k)
-      F[k] = static_cast<T>(sum), S[k] = before < total ? static_cast<T>(total - before) : T(0);
+    const T behind = total - (carried + inside);
+    for (int k = begin; k < begin + segment; ++k) inside += F[k];
+    for (int k = begin; k < begin + segment; ++k) F[k] = carried + inside, S[k] = behind > T(0) ? behind : T(0);
   }
-  return sum;
+  sum += static_cast<double>(inside);
 }
 
-/// Replaces dF in `F` by Z. `sum` is Σ (dS − dF) over the keys before the tile; returns it for the next tile.
+/// Replaces dF in `F` by Z. `sum` is Σ (dS − dF) over the keys before the tile, and then that of the tile's too.
 template <class T>
-__device__ double sum_gradients(const KeysOfQuery<T>& F, const KeysOfQuery<T>& S, int keys, int segment, double sum) {
+__device__ void sum_gradients(const KeysOfQuery<T>& F, const KeysOfQuery<T>& S, int keys, int segment, double& sum) {
+  const auto carried = static_cast<T>(sum);
+  T inside = T(0);
   for (int begin = 0; begin < keys; begin += segment) {
-    double of_F = 0, of_S = 0;
-    for (int k = begin; k < begin + segment; ++k) of_F += static_cast<double>(F[k]), of_S += static_cast<double>(S[k]);
-    for (int k = begin; k < begin + segment; ++k) F[k] = static_cast<T>(sum + of_S);
-    sum += of_S - of_F;
+    T of_F = T(0), of_S = T(0);
+    for (int k = begin; k < begin + segment; ++k) of_F += F[k], of_S += S[k];
+    for (int k = begin; k < begin + segment; ++k) F[k] = carried + inside + of_S;
+    inside += of_S - of_F;
   }
-  return sum;
+  sum += static_cast<double>(inside);
 }
 
 /// The sources of a block, whose rows are queries or keys. Pointers come first.
@@ -140,10 +143,9 @@ class BlockSources {
     barrier();
     for_queries_of_thread(first, [&](int s, int query, double& sum, double&) {
       if (!rows_are_queries) sum = *carried(s, 0, first + query, block_row_ / call_.carried_step);
-      const bool points = call_.sources[s].inverse[row_number(call_, b_, h_, existing(first, query))] != T(0);
-      sum =
-          sum_pointer(keys_of(array(spec_.array_of_source(s)), query),
-                      keys_of(array(spec_.array_of_source(s) + 1), query), keys, spec_.segment(), sum, points ? 1 : 0);
+      const bool points = numbers(s)[count + query] != T(0);
+      sum_pointer(keys_of(array(spec_.array_of_source(s)), query), keys_of(array(spec_.array_of_source(s) + 1), query),
+                  keys, spec_.segment(), sum, points ? T(1) : T(0));
     });
     barrier();
   }
@@ -166,8 +168,8 @@ class BlockSources {
     for_queries_of_thread(first, [&](int s, int query, double&, double& sum) {
       if (!spec_.makes_source(s)) return;
       if (!rows_are_queries) sum = *carried(s, 1, first + query, block_row_ / call_.carried_step);
-      sum = sum_gradients(keys_of(array(spec_.array_of_source(s)), query),
-                          keys_of(array(spec_.array_of_source(s) + 1), query), keys, spec_.segment(), sum);
+      sum_gradients(keys_of(array(spec_.array_of_source(s)), query),
+                    keys_of(array(spec_.array_of_source(s) + 1), query), keys, spec_.segment(), sum);
     });
     barrier();
     for_made_sources([&](int s) {
@@ -291,10 +293,6 @@ class BlockSources {
     const int own = rows_are_queries ? first : block_row_,
               query = rows_are_queries ? row_ + strip_row(e) : first + strip_column(c, e);
     return key_of(first, c, e) < own + keys && query < call_.query_end;
-  }
-  __device__ int existing(int first, int query) const {
-    const int i = (rows_are_queries ? block_row_ : first) + query;
-    return i < call_.queries ? i : call_.queries - 1;
   }
   __device__ PointerOfQuery<T> pointer_of(int s, int e, int column) const {
     const int k = rows_are_queries ? 16 * warp_of_thread() + strip_row(e) : column;
