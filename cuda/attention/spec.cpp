@@ -83,11 +83,16 @@ std::vector<Kernel> kernels_of(const TileCall& call, Pass pass) {
   if (pass == Pass::forward) return {{pass}};
   const LoweredCall& lowered = call.lowered;
   const auto number_bytes = static_cast<std::int64_t>(size_of(lowered.values.dtype()));
-  const std::int64_t row = width_of(lowered) * number_bytes, most = lowered.sources.empty() ? 1024 : 768;
+  const bool rounds = call.products == Precision::bf16;
+  const std::int64_t row = width_of(lowered) * number_bytes, most = lowered.sources.empty() ? 1024 : rounds ? 768 : 640;
   std::vector<Kernel> kernels{{pass, true, false, 0}};
-  std::int64_t bytes = lowered.queries.defined() ? row : 0;  // of a row of the last kernel's gradients
+  std::int64_t formula =
+      0;  // what is taken by the tensors that formulas read, beside those of windows, where there is one
+  for (const LoweredCapture& capture : lowered.captures())
+    if (!lowered.sources.empty() && !capture.is_of_source()) formula += 64;
+  std::int64_t bytes = formula + (lowered.queries.defined() ? row : 0);  // of a row of the last kernel's gradients
   auto take = [&](std::int64_t more) -> Kernel& {
-    if (bytes > 0 && bytes + more > most) kernels.push_back({pass, false, false, 0}), bytes = 0;
+    if (bytes > formula && bytes + more > most) kernels.push_back({pass, false, false, 0}), bytes = formula;
     bytes += more;
     return kernels.back();
   };
