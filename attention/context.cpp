@@ -4,6 +4,7 @@
 
 #include "autograd/operations.h"
 #include "tensor/comparison.h"
+#include "tensor/constant.h"
 
 namespace fovea {
 
@@ -40,7 +41,7 @@ namespace {
 Tensor make_pairs(const KeyRange& range, std::int64_t J, std::int64_t first_key) {
   auto column = [](const Tensor& bound) { return bound.unsqueeze(-1); };
   const Device device = (range.end.defined() ? range.end : range.first).device();
-  const Tensor key = Tensor::arange(J, DType::i32, device, first_key);
+  const Tensor key = shared_arange(J, DType::i32, device, first_key);
   Tensor allow;
   if (range.end.defined()) allow = less(key, column(range.end));
   if (!range.first.defined()) return allow;
@@ -54,17 +55,20 @@ bool is_same(const Tensor& a, const Tensor& b) {
 
 }  // namespace
 
+bool KnownPairs::Key::is_same(const Key& other) const {
+  return fovea::is_same(first, other.first) && fovea::is_same(end, other.end) && version == other.version &&
+         keys == other.keys && position == other.position && queries == other.queries;
+}
+
 Tensor allowed_pairs(const KeyRange& range, std::int64_t J, std::int64_t first_key) {
   if (!range.first.defined() && !range.end.defined()) return {};
   if (!range.known) return make_pairs(range, J, first_key);
   constexpr std::int64_t most_kept = 1 << 24;  // larger masks would take more memory than the blockwise engine
   KnownPairs& known = *range.known;
-  const std::uint64_t version = range.first.version() + range.end.version();
-  if (known.pairs.defined() && is_same(known.first, range.first) && is_same(known.end, range.end) &&
-      known.version == version && known.keys == J && known.first_key == first_key)
-    return known.pairs;
+  const KnownPairs::Key key{range.first, range.end, KnownPairs::version(range), J, first_key};
+  if (known.pairs.defined() && known.of_pairs.is_same(key)) return known.pairs;
   Tensor pairs = make_pairs(range, J, first_key);
-  if (pairs.elements() <= most_kept) known = {range.first, range.end, pairs, version, J, first_key};
+  if (pairs.elements() <= most_kept) known.of_pairs = key, known.pairs = pairs;
   return pairs;
 }
 

@@ -28,11 +28,19 @@ struct KeyRange {
   std::shared_ptr<KnownPairs> known = {};
 };
 
-/// The mask of a range, which several layers may need, and what it was made of.
+/// What engines make of a range, which several layers may need, and what they made it of.
 struct KnownPairs {
-  Tensor first, end, pairs;
-  std::uint64_t version = 0;  ///< the sum of the bounds' versions
-  std::int64_t keys = 0, first_key = 0;
+  struct Key {
+    Tensor first, end;          ///< the range's bounds
+    std::uint64_t version = 0;  ///< the sum of their versions
+    std::int64_t keys = 0, position = 0, queries = 0;
+    bool is_same(const Key& other) const;
+  };
+  static std::uint64_t version(const KeyRange& range) { return range.first.version() + range.end.version(); }
+
+  Tensor pairs;  ///< allowed_pairs(), whose Key has the first key as its position
+  Tensor tiles;  ///< the map of tiles of a GPU's kernels, whose Key has the first query as its position
+  Key of_pairs, of_tiles;
 };
 
 /// The positions of consecutive tokens.

@@ -4,6 +4,7 @@
 #include <mutex>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 
 #include "autograd/node.h"
 #include "autograd/operations.h"
@@ -291,6 +292,13 @@ class Node::Pass {
     return std::move(results_);
   }
 
+  /// Node::take_arrived() for an input of the node that runs.
+  Variable take_arrived(const Edge& edge) {
+    if (options_.create_graph || !edge.needs_gradient() || !leads_to_inputs(edge)) return {};
+    Variable* arrived = arrived_at(edge);
+    return arrived ? std::exchange(*arrived, Variable()) : Variable();
+  }
+
   ~Pass() {  // after an error, clears the gradients stored in nodes
     if (current_) release_node(std::move(current_));
     for (std::shared_ptr<Node>& node : waiting_) release_node(std::move(node));
@@ -313,7 +321,7 @@ class Node::Pass {
 
   /// Adds a node to the queue. Throws Error if another pass has the node in its queue.
   void let_wait(const std::shared_ptr<Node>& node) {
-    const Pass* other = nullptr;
+    Pass* other = nullptr;
     require(node->pass_.compare_exchange_strong(other, this, std::memory_order_acquire),
             "backward: another pass over the graph of '{}' has not ended; let passes over one graph follow each other",
             node->name_);
@@ -437,6 +445,19 @@ class Node::Pass {
     }
   }
 
+  /// Where the gradients for this edge are added up, if that is one place and one has arrived there; null otherwise.
+  Variable* arrived_at(const Edge& edge) {
+    if (reach_ == Reach::up_to_inputs) return nullptr;
+    if (edge.node)
+      return edge.node->pass_.load(std::memory_order_relaxed) == this ? &edge.node->pending_[edge.output] : nullptr;
+    if (inputs_) {
+      const auto found = wanted_leaves_.find(edge.leaf.get());
+      return found != wanted_leaves_.end() && found->second.size() == 1 ? &results_[found->second[0]] : nullptr;
+    }
+    const auto found = leaf_gradients_.find(edge.leaf);
+    return found != leaf_gradients_.end() ? &found->second : nullptr;
+  }
+
   /// Adds this pass's gradients of the leaves to their grad(). A leaf that is used twice, with gradients a and b, gets
   /// grad + (a + b) and not (grad + a) + b, which may round differently. So the sum over several micro-batches does not
   /// depend on how they were run.
@@ -492,6 +513,11 @@ class Node::Pass {
   std::vector<std::shared_ptr<Node>> waiting_;  // the queue: a heap with the newest node in front
   std::shared_ptr<Node> current_;               // the node whose rule is running
 };
+
+Variable Node::take_arrived(std::size_t input) const {
+  Pass* pass = pass_.load(std::memory_order_relaxed);
+  return pass ? pass->take_arrived(inputs_[input]) : Variable();
+}
 
 void backward(const Variable& root, const Variable& gradient, const BackwardOptions& options) {
   Node::Pass(options, nullptr).run(root, gradient);

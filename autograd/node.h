@@ -119,6 +119,10 @@ class Node : public std::enable_shared_from_this<Node> {
   /// Output number `index` of this node as a Variable, for a rule that saved only the output's value:
   ///   Variable y = node.output(0, saved_value.get(node));
   Variable output(int index, const Tensor& value) const;
+  /// The gradient that newer operations have already sent to input number `input`, for a rule whose kernel adds it to
+  /// its own gradient: the engine then has nothing to add, which saves a pass over both. The rule must return the sum
+  /// as that input's gradient. Undefined if none has arrived, and in a pass that is recorded.
+  Variable take_arrived(std::size_t input) const;
 
  private:
   friend Variable output_of(std::shared_ptr<Node> node, int index, Tensor value);
@@ -133,7 +137,7 @@ class Node : public std::enable_shared_from_this<Node> {
   DType dtype_ = DType::f32;
 
   // During a backward pass: the pass that has queued this node, and the gradients of the outputs received so far.
-  std::atomic<const Pass*> pass_ = nullptr;
+  std::atomic<Pass*> pass_ = nullptr;
   Gradients pending_;
   bool freed_ = false;
 };

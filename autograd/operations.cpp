@@ -454,8 +454,10 @@ Variable layer_norm(const Variable& x, const Variable& gain, const Variable& bia
     double epsilon;
   };
   auto fused = [](const Kept& kept, const Gradients& g, const Node& node) {
-    LayerNormGradients gradients = layer_norm_backward(g[0].value(), kept.x.get(node).value(),
-                                                       kept.gain.get(node).value(), kept.mean, kept.inverse_deviation);
+    const Variable arrived = node.take_arrived(0);  // usually that of the residual connection around the norm
+    LayerNormGradients gradients =
+        layer_norm_backward(g[0].value(), kept.x.get(node).value(), kept.gain.get(node).value(), kept.mean,
+                            kept.inverse_deviation, arrived.defined() ? arrived.value() : Tensor());
     return Gradients{gradients.x, gradients.gain, gradients.bias};
   };
   auto composed = [](const Kept& kept, const Gradients& g, const Node& node) {

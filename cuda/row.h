@@ -316,12 +316,32 @@ __device__ void write_columns(const HeldColumns<Formula, Spread::items>& held, s
   }
 }
 
+/// The blocks of the kernel that runs which have come to is_last_block(). Kernels run one after the other, and the last
+/// block resets it.
+static __device__ unsigned finished_blocks = 0;
+
+/// Whether this block is the last of its kernel to come here. If so, it sees what the others wrote before; it must read
+/// that as volatile, past the caches of its processor.
+static __device__ bool is_last_block() {
+  __shared__ bool is_last;
+  __threadfence();
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    is_last = atomicAdd(&finished_blocks, 1u) == gridDim.x - 1;
+    if (is_last) finished_blocks = 0;
+  }
+  __syncthreads();
+  __threadfence();
+  return is_last;
+}
+
 /// Divides the rows evenly over the groups of threads: warps or blocks. Group g of G runs rows r with
-/// rows · g / G ≤ r < rows · (g + 1) / G.
+/// rows · g / G ≤ r < rows · (g + 1) / G. Each block writes its part of the column sums to `columns`; unless `joined`
+/// is null, the last block adds up the parts, in order.
 template <class T, class Formula, class Spread, int operands = Row<T, Formula, Spread>::operands>
 __global__ void __launch_bounds__(block_threads, 1)
     run_rows_kernel(const __grid_constant__ Formula formula, const __grid_constant__ DeviceLoop<operands + 1> rows,
-                    const __grid_constant__ RowPointers<operands> all, double* columns) {
+                    const __grid_constant__ RowPointers<operands> all, double* columns, T* joined) {
   __shared__ typename RowExchange<Spread>::Shared shared;
   RowExchange<Spread> exchange(shared);
   HeldColumns<Formula, Spread::items> held_columns;
@@ -337,6 +357,14 @@ __global__ void __launch_bounds__(block_threads, 1)
   }
   if constexpr (Formula::column_sums > 0 && Spread::items > 0)
     write_columns<T, Formula, Spread>(held_columns, all.n, block_columns);
+  if constexpr (Formula::column_sums > 0)
+    if (joined && is_last_block())
+      for (std::int64_t column = threadIdx.x; column < Formula::column_sums * all.n; column += block_threads) {
+        const volatile double* part = columns + column;
+        double total = 0;
+        for (unsigned block = 0; block < gridDim.x; ++block) total += part[block * Formula::column_sums * all.n];
+        joined[column] = static_cast<T>(total);
+      }
 }
 
 }  // namespace fovea::cuda

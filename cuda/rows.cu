@@ -87,6 +87,10 @@ void join(const Tensor& parts, Tensor out) {
          columns, out.mutable_data<T>());
 }
 
+/// Up to so many parts of column sums are joined by the last block of the kernel that computed them. More of them take
+/// a block longer than many blocks and their launch.
+constexpr unsigned most_joined_at_once = 16;
+
 /// Runs the formula on all rows, spread as Spread says. Each block computes one part of the column sums; the number of
 /// blocks does not depend on the device, so that results repeat everywhere.
 template <class T, class Spread, class Formula>
@@ -101,9 +105,11 @@ void run_spread(const Formula& formula, const RowOperands& given) {
     columns = Tensor::empty({blocks, Formula::column_sums * given.n}, DType::f64, Device::cuda);
     if (Spread::items == 0) columns.fill(0);  // rows that are not held are added to them one by one
   }
+  const bool joins = columns.defined() && blocks <= most_joined_at_once;
   launch(Formula::name, arguments.bytes, run_rows_kernel<T, Formula, Spread>, {blocks}, formula, rows, arguments.all,
-         columns.defined() ? columns.mutable_data<double>() : nullptr);
-  if (columns.defined()) join<T>(columns, *given.column_sums);
+         columns.defined() ? columns.mutable_data<double>() : nullptr,
+         joins ? given.column_sums->mutable_data<T>() : nullptr);
+  if (columns.defined() && !joins) join<T>(columns, *given.column_sums);
 }
 
 template <class Formula>

@@ -75,6 +75,7 @@ std::map<std::string, Timing> timings(Device device, std::int64_t rows) {
       {"log_sum_exp", {1, [=] { log_sum_exp(x); }}},
       {"layer_norm", {2, [=] { layer_norm(x, gain, gain, 1e-5); }}},
       {"layer_norm_backward", {3, [=] { layer_norm_backward(x, y, gain, statistics, statistics); }}},
+      {"layer_norm_backward_add", {4, [=] { layer_norm_backward(x, y, gain, statistics, statistics, x); }}},
       {"cross_entropy", {1, [=] { cross_entropy(x, targets, 0.1, -1); }}},
       {"cross_entropy_backward", {2, [=] { cross_entropy_backward(per_row, x, targets, sums, 0.1, -1); }}},
       {"lstm_cell", {2.75, [=] { lstm_cell(x, cell); }}},

@@ -26,11 +26,26 @@ Tensor rows_except(const Tensor& table, const Tensor& index, std::int64_t paddin
   return where(is_padding.unsqueeze(-1), constant_like(rows, 0), rows);
 }
 
-/// rows_except() with its gradient, which is 0 for row `padding` of the table.
+/// g with 0 in the rows that belong to the padding.
+Tensor without_padding(const Tensor& g, const Tensor& index, std::int64_t padding) {
+  const Tensor is_padding = equal(index, constant_like(index, static_cast<double>(padding)));
+  return where(is_padding.unsqueeze(-1), constant_like(g, 0), g);
+}
+
+/// rows_except() with its gradient, which is 0 for row `padding` of the table. A table that is read in several places,
+/// or is an output layer too, already has a gradient: the rows are added to it, and the table is not walked again.
 Variable gather_rows_except(const Variable& table, const Tensor& index, std::int64_t padding) {
   return record(
       "gather_rows", rows_except(table.value(), index, padding), {table},
       [index = SavedTensor(index, "index"), padding, rows = table.size(0)](const Gradients& g, const Node& node) {
+        if (!grad_enabled())
+          if (Variable arrived = node.take_arrived(0); arrived.defined()) {
+            Tensor total =
+                arrived.is_sole_owner() && arrived.value().is_dense() ? arrived.value() : arrived.value().clone();
+            const Tensor& tokens = index.get(node);
+            scatter_add_rows(total, tokens, without_padding(g[0].value(), tokens, padding));
+            return Gradients{Variable(total)};
+          }
         Variable gradient = scatter_rows(g[0], index.get(node), rows);
         if (!gradient.requires_grad()) {
           gradient.value().select(0, padding).fill(0);

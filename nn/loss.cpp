@@ -44,15 +44,21 @@ Tensor counted_rows(const Tensor& targets, std::int64_t ignored) {
   return Tensor::from(rows, {std::ssize(rows)});
 }
 
-/// The sums of the losses so far, f64 scalars, and the gradients with respect to states, weight and bias. A gradient
-/// that is not needed is undefined; the other gradients start at zero.
+/// The sums of the losses so far, f64 scalars, undefined before the first block, and the gradients with respect to
+/// states, weight and bias. A gradient that is not needed is undefined; the other gradients start at zero.
 struct LossAndGradients {
   Tensor loss, unsmoothed;
   Tensor states, weight, bias;
 };
 
-/// total += the sum of x, in f64.
-void add_sum(Tensor& total, const Tensor& x) { map_into(total, Add{}, total, sum(x.to(DType::f64))); }
+/// total += the sum of x, in f64. An undefined total counts as 0.
+void add_sum(Tensor& total, const Tensor& x) {
+  Tensor more = sum(x.to(DType::f64));
+  if (total.defined())
+    map_into(total, Add{}, total, more);
+  else
+    total = more;
+}
 
 /// Adds −log p of the targets, which are not smoothed, for rows of these logits.
 void add_unsmoothed(Tensor& total, const Tensor& logits, const Tensor& log_sum_exp, const Tensor& targets,
@@ -65,16 +71,16 @@ void add_unsmoothed(Tensor& total, const Tensor& logits, const Tensor& log_sum_e
 
 /// Adds the loss of one block of N rows to `total`, together with its gradients with respect to weight and bias. Writes
 /// the gradient with respect to the block's states to `states_gradient`, unless that is undefined. states [N, n],
-/// weight [n, V], bias [V] or undefined, targets [N].
+/// weight [n, V], bias [V] or undefined, targets [N]. `reports`: the loss without smoothing is wanted.
 void add_block(LossAndGradients& total, const Tensor& states, const Tensor& weight, const Tensor& bias,
-               const Tensor& targets, const CrossEntropyOptions& options, Tensor states_gradient) {
+               const Tensor& targets, const CrossEntropyOptions& options, bool reports, Tensor states_gradient) {
   const Tensor logits = bias.defined() ? matmul_plus_bias(states, weight, bias) : matmul(states, weight);
   CrossEntropyResult result = cross_entropy(logits, targets, options.label_smoothing, options.ignored);
   add_sum(total.loss, result.loss);
-  if (options.label_smoothing > 0)
+  if (options.label_smoothing > 0 && reports)
     add_unsmoothed(total.unsmoothed, logits, result.log_sum_exp, targets, options.ignored);
   if (!states_gradient.defined() && !total.weight.defined() && !total.bias.defined()) return;
-  Tensor ones = Tensor::full({states.size(0)}, 1, states.dtype(), states.device());
+  const Tensor ones = constant_like(states, 1).expand({states.size(0)});
   Tensor g =
       cross_entropy_backward(ones, logits, targets, result.log_sum_exp, options.label_smoothing, options.ignored);
   if (states_gradient.defined()) gemm(g, weight.transpose(0, 1), states_gradient);
@@ -85,7 +91,7 @@ void add_block(LossAndGradients& total, const Tensor& states, const Tensor& weig
 /// Computes the loss of states [rows, n] and its gradients, block by block. targets [rows], on the states' device.
 /// `counted` has the indices of the rows that have a loss; undefined: all rows.
 LossAndGradients project(const Variable& states, const Variable& weight, const Variable& bias, const Tensor& targets,
-                         const Tensor& counted, const CrossEntropyOptions& options) {
+                         const Tensor& counted, const CrossEntropyOptions& options, bool reports) {
   // 8 MB of f32 on the CPU; 128 MB on a GPU, where each block takes a dozen launches
   const std::int64_t block_logits = std::int64_t{1} << (states.device() == Device::cpu ? 21 : 25);
   const bool records = should_record({&states, &weight, &bias});
@@ -94,8 +100,7 @@ LossAndGradients project(const Variable& states, const Variable& weight, const V
     if (records && x.defined() && x.requires_grad()) (zeros = Tensor::empty_like(x.value())).fill(0);
     return zeros;
   };
-  const Tensor zero = Tensor::zeros({}, DType::f64, states.device());
-  LossAndGradients total{zero, zero.clone(), zeros_for(states), zeros_for(weight), zeros_for(bias)};
+  LossAndGradients total{{}, {}, zeros_for(states), zeros_for(weight), zeros_for(bias)};
   const Tensor rows = counted.defined() ? gather_rows(states.value(), counted) : states.value();
   const Tensor classes =
       counted.defined() ? gather_rows(targets.reshape({-1, 1}), counted).reshape({rows.size(0)}) : targets;
@@ -105,10 +110,12 @@ LossAndGradients project(const Variable& states, const Variable& weight, const V
   for (std::int64_t begin = 0; begin < N; begin += block) {
     const std::int64_t end = std::min(begin + block, N);
     add_block(total, rows.slice(0, begin, end), weight.value(), bias.defined() ? bias.value() : Tensor(),
-              classes.slice(0, begin, end), options, gradient.defined() ? gradient.slice(0, begin, end) : Tensor());
+              classes.slice(0, begin, end), options, reports,
+              gradient.defined() ? gradient.slice(0, begin, end) : Tensor());
   }
   if (gradient.defined() && counted.defined()) scatter_add_rows(total.states, counted, gradient);
-  if (options.label_smoothing == 0) total.unsmoothed = total.loss;
+  if (!total.loss.defined()) total.loss = Tensor::zeros({}, DType::f64, states.device());  // no row has a loss
+  if (options.label_smoothing == 0 || !total.unsmoothed.defined()) total.unsmoothed = total.loss;
   return total;
 }
 
@@ -124,10 +131,12 @@ Variable projected_cross_entropy(const Variable& states, const Variable& weight,
   require(states.shape() == expected, "projected_cross_entropy: the states are {}, the targets {}; expected states {}",
           states, targets, expected);
   const Variable x = reshape(states, {-1, states.size(-1)});
-  const Tensor classes = targets.to(states.device()).reshape({-1});
+  // kernels of a GPU take i64, and targets that come from the CPU are cast there
+  const bool is_cast = states.device() != Device::cpu && targets.dtype() == DType::i32;
+  const Tensor classes = (is_cast ? targets.to(DType::i64) : targets).to(states.device()).reshape({-1});
   const Tensor counted = counted_rows(targets, options.ignored);
-  LossAndGradients result =
-      project(x, weight, bias, classes, counted.defined() ? counted.to(states.device()) : counted, options);
+  LossAndGradients result = project(x, weight, bias, classes, counted.defined() ? counted.to(states.device()) : counted,
+                                    options, unsmoothed != nullptr);
   if (unsmoothed) *unsmoothed = result.unsmoothed;
   Tensor loss = result.loss.to(states.dtype());
   if (!should_record({&x, &weight, &bias})) return loss;

@@ -92,6 +92,11 @@ class Module {
   /// parameter() would refuse, and for a module that is already registered as a part.
   void child(std::string_view name, Module& module);
 
+  /// Declares that these matrices [in, n_k], or vectors [n_k], are parameters of layers that read one input, in this
+  /// order. On a GPU they are stored as the columns of one tensor, of which each is a view, so that forward_together()
+  /// needs one product for all of them. Each is still a parameter of its own. Empty variables are left out.
+  void store_side_by_side(const std::vector<Variable>& parameters);
+
   /// Returns an object that marks the operations recorded during its lifetime with this module's name. forward() begins
   /// with `Scope scope = enter();`.
   Scope enter() const { return Scope(name_); }
@@ -102,10 +107,12 @@ class Module {
   void count(const std::string& prefix, std::vector<ModuleCount>& out) const;
   template <class Change>
   void change_values(const Change& change);
+  void place_side_by_side() const;
 
   std::string name_;
   std::vector<NamedParameter> parameters_;  ///< the parameters of this module without its parts; names have no prefix
   std::vector<Module*> children_;
+  std::vector<std::vector<Variable>> side_by_side_;  ///< the lists of store_side_by_side()
   bool training_ = true;
 };
 

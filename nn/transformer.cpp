@@ -7,6 +7,7 @@
 #include "autograd/recompute.h"
 #include "nn/auxiliary_losses.h"
 #include "nn/lengths.h"
+#include "tensor/constant.h"
 #include "tensor/range.h"
 
 namespace fovea {
@@ -51,7 +52,7 @@ Variable with_usable_padding(const Variable& states, const Tensor& lengths) {
   const Tensor& x = states.value();
   if (states.device() == Device::cpu && are_within(x, largest_number)) return states;
   const std::int64_t T = states.size(1);
-  const Tensor position = Tensor::arange(T, states.dtype(), states.device()).reshape({T, 1});
+  const Tensor position = shared_arange(T, states.dtype(), states.device()).reshape({T, 1});
   const Tensor length = lengths.to(states.dtype()).reshape({-1, 1, 1});
   return record("usable_padding", map(UsablePadding{}, x, x, position, length), {states},
                 [x = Saved(states), position, length](const Gradients& g, const Node& node) -> Gradients {

@@ -13,7 +13,11 @@ Tensor constant_like(const X& x, double value) {
   return constant(value, x.dtype(), x.device());
 }
 
-/// Gives back the memory of the numbers that constant() has made.
+/// Returns the n numbers start, start + 1, ..., as a tensor [n]. It is shared: nobody may write to it. On a GPU a
+/// kernel is launched only if a call needs larger numbers than all calls before, or negative ones.
+Tensor shared_arange(std::int64_t n, DType dtype, Device device, std::int64_t start = 0);
+
+/// Gives back the memory of the numbers that constant() and shared_arange() have made.
 void release_constants();
 
 }  // namespace fovea

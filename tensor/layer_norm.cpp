@@ -44,15 +44,21 @@ LayerNormResult layer_norm(const Tensor& x, const Tensor& gain, const Tensor& bi
 }
 
 LayerNormGradients layer_norm_backward(const Tensor& g, const Tensor& x, const Tensor& gain, const Tensor& mean,
-                                       const Tensor& inverse_deviation) {
+                                       const Tensor& inverse_deviation, const Tensor& added) {
   require_operands(x, gain);
   require_alike("layer_norm", x, g);
+  if (added.defined()) require_alike("layer_norm", x, added);
   require_statistics("mean", mean, x);
   require_statistics("inverse deviation", inverse_deviation, x);
   const std::int64_t n = x.size(-1);
   Tensor dx = Tensor::empty(x.shape(), x.dtype(), x.device()), sums = Tensor::empty({2, n}, x.dtype(), x.device());
-  run_rows(formula::LayerNormBackward{},
-           {leading_shape(x.shape()), n, {&g, &x, &gain, &mean, &inverse_deviation}, {&dx}, nullptr, &sums});
+  RowOperands operands{leading_shape(x.shape()), n, {&g, &x, &gain, &mean, &inverse_deviation}, {&dx}, nullptr, &sums};
+  if (added.defined()) {
+    operands.in.add(added);
+    run_rows(formula::LayerNormBackwardAdd{}, operands);
+  } else {
+    run_rows(formula::LayerNormBackward{}, operands);
+  }
   return {dx, sums.select(0, 0), sums.select(0, 1)};
 }
 

@@ -24,7 +24,8 @@ struct LayerNormGradients {
 /// The backward pass of layer_norm: returns the gradients with respect to x, gain and bias. `g` [..., n] is the
 /// gradient with respect to the output; `mean` and `inverse_deviation` are members of the result of layer_norm. The
 /// gradients of gain and bias are summed over the rows in an order that does not depend on the number of threads.
+/// `added` [..., n], unless it is undefined, is added to the gradient with respect to x.
 LayerNormGradients layer_norm_backward(const Tensor& g, const Tensor& x, const Tensor& gain, const Tensor& mean,
-                                       const Tensor& inverse_deviation);
+                                       const Tensor& inverse_deviation, const Tensor& added = {});
 
 }  // namespace fovea

@@ -29,7 +29,7 @@ KeyRange visible_keys(const AttentionInput& input, std::int64_t I, std::int64_t 
     check_lengths(input, J);
     length = input.key_lengths.to(DType::i32).to(device).reshape({-1, 1, 1});
   }
-  if (input.causal) prefix = Tensor::arange(I, DType::i32, device, input.query_offset + 1).reshape({1, 1, I});
+  if (input.causal) prefix = shared_arange(I, DType::i32, device, input.query_offset + 1).reshape({1, 1, I});
   if (!length.defined()) return {{}, prefix};
   if (!prefix.defined()) return {{}, length};
   return {{}, where(less(length, prefix), length, prefix)};
@@ -40,7 +40,7 @@ Tensor visible_length(const AttentionInput& input, std::int64_t I, std::int64_t 
   const Device device = input.query.device();
   Tensor length = input.key_lengths.defined() ? input.key_lengths.to(device).to(dtype).reshape({-1, 1, 1})
                                               : Tensor::full({1, 1, 1}, static_cast<double>(J), dtype, device);
-  if (input.causal) length = map(Minimum{}, length, Tensor::arange(I, dtype, device, input.query_offset + 1));
+  if (input.causal) length = map(Minimum{}, length, shared_arange(I, dtype, device, input.query_offset + 1));
   return length;
 }
 
@@ -57,7 +57,7 @@ LengthsOfCall lengths_of_call(const AttentionInput& input, std::int64_t I, std::
       fmt::format("lengths {} {} {} {} {} {}", lengths, I, J, input.causal, input.query_offset, fovea::name(dtype));
   return input.once(name, [&] {
     LengthsOfCall made{visible_keys(input, I, J), visible_length(input, I, J, dtype),
-                       Tensor::arange(std::max(input.query_offset + I, J), dtype, input.query.device())};
+                       shared_arange(std::max(input.query_offset + I, J), dtype, input.query.device())};
     if (input.shared) made.visible.known = std::make_shared<KnownPairs>();
     return made;
   });

@@ -78,6 +78,17 @@ MultiHeadAttention::MultiHeadAttention(const AttentionShape& shape, std::vector<
   child("value", value_);
   if (shape.output_projection) child("output", output_.emplace(surroundings_.value_dim, shape.model_dim));
   for (Placed& placed : methods_) child(placed.name, *placed.method);
+  // In self-attention the three layers read one input, in cross-attention keys and values do.
+  std::vector<const Linear*> together{&key_, &value_};
+  if (shape.place != Place::cross) together.insert(together.begin(), &query_);
+  const bool read_alike = std::all_of(together.begin(), together.end(), [&](const Linear* layer) {
+    return layer->weight().size(0) == key_.weight().size(0);
+  });
+  if (!read_alike) return;
+  std::vector<Variable> weights, biases;
+  for (const Linear* layer : together) weights.push_back(layer->weight()), biases.push_back(layer->bias());
+  store_side_by_side(weights);
+  store_side_by_side(biases);
 }
 
 bool MultiHeadAttention::has_independent_queries() const {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <optional>
+#include <tuple>
 #include <utility>
 
 #include "attention/engine/composed.h"
@@ -159,7 +160,7 @@ Tensor before_lengths(const AttentionInput& input) {
   return input.once(fmt::format("before_lengths {} {}", static_cast<const void*>(input.key_lengths.address()), J), [&] {
     const Device device = input.key.device();
     const Tensor length = input.key_lengths.to(DType::i32).to(device).reshape({-1, 1});
-    return less(Tensor::arange(J, DType::i32, device), length);
+    return less(shared_arange(J, DType::i32, device), length);
   });
 }
 
@@ -171,8 +172,8 @@ Tensor keys_of_input(const AttentionInput& input, const Tensor& before) {
   auto restrict = [&](const Tensor& more) { seen = seen.defined() ? logical_and(seen, more) : more; };
   const std::int64_t J = input.key.size(1), end = input.query_offset + input.query.size(1);
   if (input.causal && !input.memory && end < J)
-    restrict(less(Tensor::arange(J, DType::i32, device),
-                  Tensor::full({1, 1}, static_cast<double>(end), DType::i32, device)));
+    restrict(
+        less(shared_arange(J, DType::i32, device), Tensor::full({1, 1}, static_cast<double>(end), DType::i32, device)));
   const Tensor& allowed = input.allowed;
   if (allowed.defined() && allowed.rank() == 4 && allowed.size(3) == J &&
       (allowed.size(0) == 1 || allowed.size(0) == input.key.size(0)) &&
@@ -262,9 +263,20 @@ struct UsableStates {
   Tensor marks;
 };
 
-/// The states x, of which only the rows in `read` are read.
-UsableStates usable(const Variable& x, const Tensor& read) {
-  const RowsWithinRange rows = rows_within_range(x.value(), read, largest_state, largest_state_on_device);
+/// The states x, of which only the rows in `read` are read. All layers look at the states of one source once.
+UsableStates usable(const AttentionInput& input, const Variable& x, const Tensor& read) {
+  const Tensor& states = x.value();
+  auto look = [&] {
+    // the result keeps both tensors, so that no others get their addresses
+    return std::tuple(rows_within_range(states, read, largest_state, largest_state_on_device), states, read);
+  };
+  const bool is_source = !is_self_attention(input) && !x.is_same(input.query);
+  const RowsWithinRange rows = std::get<0>(
+      is_source ? input.once(
+                      fmt::format("usable {} {} {} {} {}", static_cast<const void*>(states.address()), states.version(),
+                                  states.strides(), states.shape(), static_cast<const void*>(read.address())),
+                      look)
+                : look());
   if (!should_record({&x})) return {Variable(rows.kept), rows.marks};
   return {record("within_range", rows.kept, {x},
                  [x = Saved(x), kept = rows.kept](const Gradients& g, const Node& node) -> Gradients {
@@ -279,15 +291,16 @@ Variable forward_with_nan_of_readers(const AttentionInput& input,
                                      const std::function<Variable(const AttentionInput&)>& forward) {
   const ReadRows read = read_rows(input);
   AttentionInput out = input;
-  const UsableStates key = usable(input.key, read.of_key);
-  const UsableStates query =
-      input.query.is_same(input.key) && is_same(read.of_key, read.of_query) ? key : usable(input.query, read.of_query);
+  const UsableStates key = usable(input, input.key, read.of_key);
+  const UsableStates query = input.query.is_same(input.key) && is_same(read.of_key, read.of_query)
+                                 ? key
+                                 : usable(input, input.query, read.of_query);
   out.key = out.value = key.states;
   out.query = query.states;
   Tensor marks = key.marks;
   if (!input.value.is_same(input.key)) {
     const bool is_query = input.value.is_same(input.query) && is_same(read.of_key, read.of_query);
-    const UsableStates value = is_query ? query : usable(input.value, read.of_key);
+    const UsableStates value = is_query ? query : usable(input, input.value, read.of_key);
     out.value = value.states;
     marks = map(Add{}, marks, value.marks);
   }

@@ -1,5 +1,6 @@
 // Launches the kernels of fused attention: makes their arguments of a call's tensors, and picks the kernels.
 #include <algorithm>
+#include <numeric>
 
 #include "attention/engine/tiles.h"
 #include "cuda/attention/kernels.h"
@@ -147,6 +148,7 @@ TileCall call_of_pointer(const TileCall& call, const LoweredSource& pointer, con
   lowered.keys = lowered.values = Variable(pointer.keys.value());
   lowered.query_count = call.lowered.query_count, lowered.query_offset = call.lowered.query_offset;
   lowered.visible = call.lowered.visible;
+  lowered.visible.known = nullptr;  // a pointer may see a part of these keys
   TileCall made{lowered, {}, call.products, {}};
   made.only_totals = !call.records;
   return made;
@@ -182,11 +184,19 @@ Tensor make_tile_map(const LoweredCall& call, const SeenPairs& seen) {
   for (const Tensor& mask : call.masks) widen(mask, 3);
   if (all_seen) return {};
   const std::int64_t I = call.query_count, J = call.values.size(2);
+  // Layers that see the same keys, by their lengths and causality alone, share the map.
+  const bool is_visible_alone = call.ranges.empty() && call.always.empty() && call.masks.empty() &&
+                                call.dilations.empty() && call.sources.empty();
+  KnownPairs* known = is_visible_alone ? call.visible.known.get() : nullptr;
+  const KnownPairs::Key key{
+      call.visible.first, call.visible.end, KnownPairs::version(call.visible), J, call.query_offset, I};
+  if (known && known->tiles.defined() && known->of_tiles.is_same(key)) return known->tiles;
   auto tiles = [](std::int64_t n) { return (n + map_tile - 1) / map_tile; };
   Tensor map = Tensor::empty({B, H, tiles(I), tiles(J)}, DType::u8, call.values.device());
   if (map.elements() > 0)
     map_tiles(seen, map_of(map), static_cast<int>(B), static_cast<int>(H), static_cast<int>(I), static_cast<int>(J),
               static_cast<int>(call.query_offset));
+  if (known) known->of_tiles = key, known->tiles = map;
   return map;
 }
 
@@ -239,6 +249,54 @@ TileResult forward_of_pointer(const TileCall& call, const LoweredSource& source,
   made.tiles = map_of(result.tiles);
   if (B * H * I > 0) run_kernel({Pass::forward}, pointer, bytes_of(pointer, result), made);
   return result;
+}
+
+/// The same for results of several widths whose rows lie side by side, [B, X, Σ H D_k] in memory: a product with all of
+/// them is one product.
+std::vector<Tensor> side_by_side(std::int64_t B, std::int64_t H, std::int64_t X, const std::vector<std::int64_t>& D,
+                                 const Tensor& like) {
+  const std::int64_t width = H * std::accumulate(D.begin(), D.end(), std::int64_t{0});
+  const Tensor all = Tensor::empty({B, X, width}, like.dtype(), like.device());
+  std::vector<Tensor> results;
+  std::int64_t first = 0;
+  for (std::int64_t of_head : D) {
+    const std::int64_t end = first + H * of_head;
+    results.push_back(all.slice(2, first, end).reshape({B, X, H, of_head}).transpose(1, 2));
+    first = end;
+  }
+  return results;
+}
+
+bool share_storage(const Variable& a, const Variable& b) {
+  const std::weak_ptr<const void> one = a.value().storage(), other = b.value().storage();
+  return !one.owner_before(other) && !other.owner_before(one);
+}
+
+/// Memory for the gradients of queries, keys and values. Those that one product made (forward_together() in nn/) get
+/// gradients side by side, so that its own gradients are one product.
+void allocate(TileGradients& gradients, const LoweredCall& call, std::int64_t B, std::int64_t H, std::int64_t I,
+              std::int64_t J) {
+  const Tensor& like = call.values.value();
+  const std::int64_t D = call.values.size(3);
+  if (!call.queries.defined()) {
+    gradients.values = with_heads_inside(B, H, J, D, like);
+    return;
+  }
+  const std::int64_t n = call.queries.size(3), packed = 16 / static_cast<std::int64_t>(size_of(like.dtype()));
+  const bool keys_join = share_storage(call.keys, call.values) && n % packed == 0 && D % packed == 0;
+  if (keys_join && I == J && share_storage(call.queries, call.keys)) {
+    const std::vector<Tensor> all = side_by_side(B, H, I, {n, n, D}, like);
+    gradients.queries = all[0], gradients.keys = all[1], gradients.values = all[2];
+    return;
+  }
+  gradients.queries = with_heads_inside(B, H, I, n, like);
+  if (keys_join) {
+    const std::vector<Tensor> both = side_by_side(B, H, J, {n, D}, like);
+    gradients.keys = both[0], gradients.values = both[1];
+  } else {
+    gradients.keys = with_heads_inside(B, H, J, n, like);
+    gradients.values = with_heads_inside(B, H, J, D, like);
+  }
 }
 
 template <class T>
@@ -372,12 +430,9 @@ TileGradients backward_of_tokens(const TileCall& call, const TileResult& kept, c
   const std::int64_t B = made.sentences, H = made.heads, I = made.queries, J = made.keys;
   const Tensor& values = lowered.values.value();
   TileGradients gradients;
-  gradients.values = with_heads_inside(B, H, J, made.value_width, values);
-  if (lowered.queries.defined()) {
-    gradients.queries = with_heads_inside(B, H, I, made.width, values);
-    gradients.keys = with_heads_inside(B, H, J, made.width, values);
+  allocate(gradients, lowered, B, H, I, J);
+  if (lowered.queries.defined())
     made.query_gradient = write<T>(gradients.queries), made.key_gradient = write<T>(gradients.keys);
-  }
   made.value_gradient = write<T>(gradients.values);
   Tensor mean = Tensor::empty({B, H, I}, values.dtype(), values.device());
   made.mean = mean.mutable_data<T>();

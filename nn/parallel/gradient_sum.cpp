@@ -44,8 +44,11 @@ void GradientSum::add_bucket(const std::vector<std::size_t>& parameters) {
 
 Tensor GradientSum::view(const Tensor& flat, const Bucket& bucket, std::size_t section) const {
   const SharedSum::Section& place = bucket.sum.sections[section];
-  return flat.slice(0, place.first, place.first + place.size)
-      .reshape(parameters_[bucket.parameters[section]].value().shape());
+  const Tensor part = flat.slice(0, place.first, place.first + place.size);
+  const Tensor& parameter = parameters_[bucket.parameters[section]].value();
+  // in the parameter's order, so that the optimizer reads both in it
+  return parameter.is_dense() ? part.as_strided(parameter.shape(), parameter.strides())
+                              : part.reshape(parameter.shape());
 }
 
 void GradientSum::begin_update() {

@@ -274,11 +274,9 @@ struct LayerNorm : RowFormula {
 /// The backward pass of LayerNorm. Inputs: the gradient g with respect to its first output, x, gain, and the mean and
 /// the inverse = 1 / √(variance + ε) of the row. With x̂ = (x − mean) · inverse and h = g · gain, the gradient with
 /// respect to x is inverse · (h − mean(h) − x̂ · mean(h x̂)). The column sums are the gradients with respect to gain,
-/// Σ g x̂ over all rows, and bias, Σ g.
-struct LayerNormBackward : RowFormula {
-  static constexpr const char* name = "layer_norm_backward";
-  static constexpr std::array inputs{RowOperand::elements, RowOperand::elements, RowOperand::elements,
-                                     RowOperand::precise_number, RowOperand::precise_number};
+/// Σ g x̂ over all rows, and bias, Σ g. With `adds`, input 5 is added to the gradient with respect to x.
+template <bool adds>
+struct LayerNormGradient : RowFormula {
   static constexpr std::array outputs{RowOperand::elements};
   static constexpr int column_sums = 2, cost = 8;
 
@@ -324,11 +322,25 @@ struct LayerNormBackward : RowFormula {
       auto upstream = h(at);
       using Number = decltype(upstream);
       const Number along = product(Number(mean_product), normal(at));
-      return product(Number(upstream - mean_h - along), Number(inverse));
+      const Number gradient = product(Number(upstream - mean_h - along), Number(inverse));
+      if constexpr (adds)
+        return Number(gradient + row.in(5, at));
+      else
+        return gradient;
     });
     row.add_to_column(0, [&](auto at) { return product(row.in(0, at), normal(at)); });
     row.add_to_column(1, [&](auto at) { return row.in(0, at); });
   }
+};
+struct LayerNormBackward : LayerNormGradient<false> {
+  static constexpr const char* name = "layer_norm_backward";
+  static constexpr std::array inputs{RowOperand::elements, RowOperand::elements, RowOperand::elements,
+                                     RowOperand::precise_number, RowOperand::precise_number};
+};
+struct LayerNormBackwardAdd : LayerNormGradient<true> {
+  static constexpr const char* name = "layer_norm_backward_add";
+  static constexpr std::array inputs{RowOperand::elements,       RowOperand::elements,       RowOperand::elements,
+                                     RowOperand::precise_number, RowOperand::precise_number, RowOperand::elements};
 };
 
 /// Cross-entropy with label smoothing ε (Szegedy et al. 2016). Inputs: the logits and the target of the row. Outputs:
@@ -488,8 +500,8 @@ struct AllowedSum : RowFormula {
   }
 };
 
-using RowFormulas =
-    FunctorList<Softmax, SoftmaxBackward, LogSoftmax, LogSoftmaxBackward, LogSumExp, LayerNorm, LayerNormBackward,
-                CrossEntropy, CrossEntropyBackward, Sparsemax, CumulativeSum, WithinRange, AllowedSum>;
+using RowFormulas = FunctorList<Softmax, SoftmaxBackward, LogSoftmax, LogSoftmaxBackward, LogSumExp, LayerNorm,
+                                LayerNormBackward, LayerNormBackwardAdd, CrossEntropy, CrossEntropyBackward, Sparsemax,
+                                CumulativeSum, WithinRange, AllowedSum>;
 
 }  // namespace fovea::formula

@@ -216,9 +216,18 @@ BOOST_AUTO_TEST_CASE(further_layers_make_no_masks_positions_or_constants, *with_
   BOOST_TEST(many["softmax"] == 3 * few["softmax"]);
   for (const char* kernel : {"arange", "fill", "less", "less_equal", "logical_or", "logical_not", "minimum", "abs"})
     BOOST_TEST(many[kernel] == few[kernel], kernel << ": " << few[kernel] << " and " << many[kernel]);
-  // the encoder's states are those of one variable, and the decoder's and the source's of two
-  BOOST_TEST(many["within_range"] == 12u);
+  // the states of each self-attention, the queries of each cross-attention, and the source once
+  BOOST_TEST(many["within_range"] == 10u);
   BOOST_TEST(many["allowed_sum"] == 9u);
+}
+
+BOOST_AUTO_TEST_CASE(a_layer_takes_three_products_for_what_reads_one_input_and_shares_the_map_of_tiles, *with_cuda()) {
+  AttentionEngineScope fused(AttentionEngine::fused);
+  std::map<std::string, std::uint64_t> few = launches_of_a_step(1), many = launches_of_a_step(3);
+  BOOST_TEST(many["attention_tiles"] == few["attention_tiles"]);
+  // self-attention: queries, keys and values, and the output; cross-attention: queries, keys and values, the output
+  const std::uint64_t self = 3 * 2, cross = 3 * 3, feed_forward = 3 * 2;
+  BOOST_TEST(many["gemm"] - few["gemm"] == 2 * (self + feed_forward + self + cross + feed_forward));
 }
 
 // On one processor, threads run one after the other; memory that one gave back would serve the next.

@@ -417,4 +417,31 @@ BOOST_AUTO_TEST_CASE(a_leaf_is_finished_as_soon_as_no_node_can_add_to_its_gradie
   for (const Variable& each : {first, twice, last, unused}) BOOST_TEST(!each.grad().defined());
 }
 
+/// A rule that adds its gradient to what has arrived, that of layer norm, gives the gradients that the engine's
+/// additions give, which a recorded pass makes.
+BOOST_AUTO_TEST_CASE(what_has_arrived_is_added_once_in_every_kind_of_pass) {
+  const Variable gain = random_input({5}, 1, 0.5, 1.5), bias = random_input({5}, 2, -1, 1),
+                 leaf = random_input({3, 5}, 3, -2, 2), direction = random_input({3, 5}, 4, -1, 1).detach();
+  auto output = [&](const Variable& x) {
+    const Variable first = x + layer_norm(x, gain, bias), second = first * direction + layer_norm(first, gain, bias);
+    return sum(second * second * direction);
+  };
+  const std::vector<Variable> inputs{leaf, gain, bias, leaf};
+  auto check_alike = [](const Variable& got, const Variable& expected) {
+    const std::vector<double> one = values(got), other = values(expected);
+    for (std::size_t k = 0; k < one.size(); ++k) BOOST_TEST(std::abs(one[k] - other[k]) < 1e-11);
+  };
+  for (bool is_leaf : {true, false}) {
+    const Variable x = is_leaf ? leaf : leaf * direction;
+    const Variable y = output(x);
+    const Gradients recorded = grad(y, inputs, {}, {.create_graph = true});
+    const Gradients plain = grad(y, inputs, {}, {.retain_graph = true});
+    for (std::size_t k = 0; k < inputs.size(); ++k) check_alike(plain[k], recorded[k]);
+    for (Variable input : inputs) input.clear_grad();
+    backward(y, {}, {.retain_graph = true});
+    backward(y);
+    for (std::size_t k = 0; k < inputs.size(); ++k) check_alike(inputs[k].grad(), recorded[k] * 2.0);
+  }
+}
+
 BOOST_AUTO_TEST_SUITE_END()

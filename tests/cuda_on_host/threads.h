@@ -169,7 +169,8 @@ unsigned __match_any_sync(unsigned mask, T value,
     if (all[k] == mine) same |= 1u << k;
   return same;
 }
-/// Orders a thread's writes as the host sees them; fibers' writes already are in order.
+/// Order a thread's writes as other blocks and the host see them; fibers' writes already are in order.
+inline void __threadfence() {}
 inline void __threadfence_system() {}
 inline int __popc(unsigned bits) { return std::popcount(bits); }
 inline int __ffs(int bits) { return __builtin_ffs(bits); }

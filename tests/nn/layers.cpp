@@ -1,14 +1,18 @@
 #include "nn/layers.h"
 
 #include <cmath>
+#include <map>
 
 #include <boost/test/unit_test.hpp>
 
+#include "autograd/node.h"
 #include "autograd/operations.h"
 #include "nn/embedding.h"
 #include "nn/joint_linear.h"
+#include "nn/optimizer.h"
 #include "tensor/gemm.h"
 #include "tensor/optimizer_step.h"
+#include "tensor/reduce.h"
 #include "tests/nn/module_gradcheck.h"
 #include "tests/nn/values.h"
 
@@ -124,6 +128,109 @@ BOOST_AUTO_TEST_CASE(layers_of_one_input_take_the_launches_of_one_each, *not_on_
   const std::uint64_t of_one = launches() - before;
   forward_together({&query, &key, &value}, x);
   BOOST_TEST(launches() - before == 4 * of_one);
+}
+
+/// Layers whose parameters a GPU stores side by side.
+struct SideBySide : Module {
+  Linear wide{3, 5}, narrow{3, 2}, last{3, 4};
+  SideBySide() {
+    child("wide", wide);
+    child("narrow", narrow);
+    child("last", last);
+    store_side_by_side({wide.weight(), narrow.weight(), last.weight()});
+    store_side_by_side({wide.bias(), narrow.bias(), last.bias()});
+  }
+  std::vector<const Linear*> all() const { return {&wide, &narrow, &last}; }
+};
+
+BOOST_AUTO_TEST_CASE(parameters_that_are_stored_side_by_side_are_parameters_of_their_own) {
+  SideBySide joint;
+  struct Apart : Module {
+    Linear wide{3, 5}, narrow{3, 2}, last{3, 4};
+    Apart() {
+      child("wide", wide);
+      child("narrow", narrow);
+      child("last", last);
+    }
+  } apart;
+  for (Module* layers : {static_cast<Module*>(&joint), static_cast<Module*>(&apart)}) {
+    layers->to(test_device());
+    layers->initialise(7);
+    layers->to(DType::f64);
+  }
+  auto values = [](const Module& layers) {
+    std::map<std::string, std::vector<double>> all;
+    for (const NamedParameter& p : layers.parameters()) all[p.name] = p.variable.value().to_vector<double>();
+    return all;
+  };
+  BOOST_TEST((values(joint) == values(apart)));
+  const std::int64_t elements = joint.parameter_count();
+  BOOST_TEST(elements == apart.parameter_count());
+  Sgd step(joint.parameters(), {}), step_apart(apart.parameters(), {});
+  const Variable x = random_tensor({130, 2, 3}, 1);
+  const std::vector<Variable> directions{random_tensor({130, 2, 5}, 2), random_tensor({130, 2, 2}, 3),
+                                         random_tensor({130, 2, 4}, 4)};
+  auto loss = [&](const std::vector<Variable>& results) {
+    Variable total;
+    for (std::size_t k = 0; k < results.size(); ++k) {
+      const Variable part = sum(results[k] * directions[k]);
+      total = total.defined() ? total + part : part;
+    }
+    return total;
+  };
+  for (int round = 0; round < 2; ++round) {
+    backward(loss(forward_together(joint.all(), x)));
+    backward(loss({apart.wide.forward(x), apart.narrow.forward(x), apart.last.forward(x)}));
+  }
+  step.step(0.1);
+  step_apart.step(0.1);
+  joint.to(Device::cpu);
+  apart.to(Device::cpu);
+  for (const auto& [name, expected] : values(apart)) {
+    const std::vector<double> got = values(joint).at(name);
+    for (std::size_t k = 0; k < expected.size(); ++k) BOOST_TEST(std::abs(got[k] - expected[k]) < 1e-10, name);
+  }
+  for (const NamedParameter& p : joint.parameters()) BOOST_TEST(p.variable.value().is_contiguous());
+}
+
+BOOST_AUTO_TEST_CASE(layers_side_by_side_take_one_product_and_two_for_their_gradients, *not_on_the_cpu()) {
+  SideBySide layers;
+  layers.to(test_device());
+  layers.initialise(7);
+  auto products = [] {
+    for (const LaunchCount& count : kernels(test_device()).launches())
+      if (count.kernel == "gemm") return count.launches;
+    return std::uint64_t{0};
+  };
+  const Variable x(random_tensor({130, 2, 3}, 1).to(DType::f32), true);
+  std::uint64_t before = products();
+  const std::vector<Variable> results = forward_together(layers.all(), x);
+  BOOST_TEST(products() - before == 1u);
+  // the gradients of the results are side by side, as those that fused attention makes
+  const Tensor g = random_tensor({260, 11}, 2).to(DType::f32);
+  std::int64_t first = 0;
+  Variable total;
+  for (const Variable& result : results) {
+    const std::int64_t end = first + result.size(-1);
+    const Tensor direction = g.slice(1, first, end);
+    const Variable part =
+        record("part", Tensor::zeros({}, DType::f32, test_device()), {result},
+               [direction, shape = result.shape()](const Variable&) { return Variable(direction.reshape(shape)); });
+    total = total.defined() ? total + part : part;
+    first = end;
+  }
+  before = products();
+  backward(total);
+  BOOST_TEST(products() - before == 2u);
+  const Tensor of_bias = sum(g, {0});
+  first = 0;
+  for (const Linear* layer : layers.all()) {
+    const std::int64_t end = first + layer->weight().size(1);
+    const Tensor g_of_layer = g.slice(1, first, end), flat = x.value().reshape({-1, 3});
+    BOOST_TEST(largest_difference(layer->weight().grad().value(), matmul(flat.transpose(0, 1), g_of_layer)) < 1e-4);
+    BOOST_TEST(largest_difference(layer->bias().grad().value(), of_bias.slice(0, first, end)) < 1e-4);
+    first = end;
+  }
 }
 
 BOOST_AUTO_TEST_CASE(an_embedding_passes_gradcheck_and_its_padding_row_gets_no_gradient) {

@@ -94,6 +94,8 @@ BOOST_AUTO_TEST_CASE(operands_on_two_devices_are_refused, *skipped_for([]() -> s
       {"layer_norm, bias", [](auto& x, auto& y) { layer_norm(x, x.select(0, 0), y.select(0, 0), 1e-5); }},
       {"layer_norm_backward",
        [](auto& x, auto& y) { layer_norm_backward(y, x, x.select(0, 0), x.select(0, 0), x.select(0, 0)); }},
+      {"layer_norm_backward_add",
+       [](auto& x, auto& y) { layer_norm_backward(x, x, x.select(0, 0), x.select(0, 0), x.select(0, 0), y); }},
       {"cross_entropy", [&](auto& x, auto& y) { cross_entropy(x, index(y).select(0, 0), 0, -1); }},
       {"cross_entropy_backward",
        [&](auto& x, auto& y) {

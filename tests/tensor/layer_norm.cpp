@@ -1,5 +1,6 @@
 #include "tensor/layer_norm.h"
 
+#include "tensor/map.h"
 #include "tests/tensor/kernel_cases.h"
 
 using namespace fovea;
@@ -50,6 +51,12 @@ void check(const Tensor& x, const Tensor& g, const Tensor& gain, const Tensor& b
   check_close(gradients.x, expected.d_x, tolerance, what + " dx");
   check_close(gradients.gain, expected.d_gain, tolerance, what + " dgain");
   check_close(gradients.bias, expected.d_bias, tolerance, what + " dbias");
+
+  const LayerNormGradients with_sum =
+      layer_norm_backward(g, x, gain, result.mean, result.inverse_deviation, result.output);
+  check_close(with_sum.x, map(Add{}, gradients.x, result.output).to_vector<double>(), tolerance, what + " dx + y");
+  check_close(with_sum.gain, gradients.gain.to_vector<double>(), 0, what + " dgain");
+  check_close(with_sum.bias, gradients.bias.to_vector<double>(), 0, what + " dbias");
 }
 
 }  // namespace
