@@ -33,9 +33,6 @@ std::string first_error(const std::string& log) {
   return log.substr(begin, std::min(log.find('\n', begin), log.size()) - begin);
 }
 
-constexpr const char* options_of_all[] = {"--std=c++20", "--device-as-default-execution-space", "--ftz=true",
-                                          "--prec-div=false", "--prec-sqrt=false"};
-
 /// A program of NVRTC: one text with the headers that it may include.
 class Program {
  public:
@@ -56,7 +53,7 @@ class Program {
   /// `target` is "sm_90", machine code, or "compute_90", code for the driver. Fills `use` unless it is null.
   CompiledCode compile(const std::string& target, KernelUse* use) {
     const std::string architecture = "--gpu-architecture=" + target;
-    std::vector<const char*> options(std::begin(options_of_all), std::end(options_of_all));
+    std::vector<const char*> options(std::begin(compile_options), std::end(compile_options));
     options.push_back(architecture.c_str());
     if (use) options.push_back("--ptxas-options=-v");
     const nvrtcResult status = nvrtcCompileProgram(program_, static_cast<int>(options.size()), options.data());
@@ -173,7 +170,7 @@ CompiledCode code_of(const char* name, const std::string& text) {
   int major = 0, minor = 0;
   check_nvrtc(nvrtcVersion(&major, &minor), name);
   std::string key = fmt::format("NVRTC {}.{} sm_{}\n", major, minor, device_architecture());
-  for (const char* option : options_of_all) key += fmt::format("{}\n", option);
+  for (const char* option : compile_options) key += fmt::format("{}\n", option);
   for (const CarriedHeader& header : carried_headers) key += header.text;
   key += text;
   if (std::optional<CompiledCode> kept = kept_code(folder, key)) return std::move(*kept);
@@ -226,16 +223,19 @@ CompiledCode compile(const char* name, const std::string& text, int architecture
   return Program(name, text).compile(target_for(architecture), use);
 }
 
-void launch_compiled(const char* name, std::int64_t bytes, const std::string& text, const char* kernel,
-                     const Grid& grid, void** arguments) {
+bool launch_compiled(const TextLaunch& launch) {
   check(cudaSetDevice(gpu_number()),
         "cudaSetDevice");  // the driver's calls need the device's context in the calling thread
-  const CUfunction function = kernel_of(name, text, kernel, grid.shared_bytes);
+  const Grid& grid = launch.grid;
+  const CUfunction function = kernel_of(launch.name, launch.text, launch.kernel, grid.shared_bytes);
+  std::vector<void*> addresses;
+  for (const KernelArgument& argument : launch.arguments) addresses.push_back(const_cast<void*>(argument.address));
   driver().check(
       driver().launch(function, grid.blocks.x, grid.blocks.y, grid.blocks.z, grid.threads.x, grid.threads.y,
-                      grid.threads.z, static_cast<unsigned>(grid.shared_bytes), stream(), arguments, nullptr),
-      name);
-  launched(name, bytes);
+                      grid.threads.z, static_cast<unsigned>(grid.shared_bytes), stream(), addresses.data(), nullptr),
+      launch.name);
+  launched(launch.name, launch.bytes);
+  return true;
 }
 
 }  // namespace fovea::cuda

@@ -4,13 +4,11 @@
 #include <cstring>
 #include <vector>
 
+#include "cuda/compiled.h"
 #include "cuda/launch.h"
 #include "cuda/map_operands.h"
 #include "cuda/map_text.h"
 #include "tensor/kernels.h"
-#ifndef FOVEA_CUDA_ON_HOST
-#include "cuda/compiled.h"
-#endif
 
 namespace fovea::cuda {
 
@@ -46,36 +44,33 @@ __global__ void map_by_rows(MapOperands<T> operands, cpu::RowFunction<T> row, st
 }
 
 /// Throws Error unless the kernel that a GPU would run is the one that the functor describes now.
-void require_current(const MapFormula& formula, const void* functor, DType dtype) {
-  const auto kernel = functor_kernel(formula, functor, dtype);
+void require_current(const MapFormula& formula, const void* functor, DType dtype, const FunctorKernel& kernel) {
   const Expression now = formula.expression(functor);
-  const bool has_equal_constants = now.constants.size() <= kernel->constants.size() &&
-                                   (now.constants.empty() || std::memcmp(now.constants.data(), kernel->constants.data(),
+  const bool has_equal_constants = now.constants.size() <= kernel.constants.size() &&
+                                   (now.constants.empty() || std::memcmp(now.constants.data(), kernel.constants.data(),
                                                                          now.constants.size() * sizeof(double)) == 0);
-  require(has_equal_constants && map_text(now, dtype) == kernel->text,
+  require(has_equal_constants && map_text(now, dtype) == kernel.text,
           "cuda: {}: the functor computes something else than one with the same bytes did before; a functor must not "
           "read what it points to",
           formula.name);
 }
 
+#endif
+
 template <class T>
 void run(const MapFormula& formula, std::int64_t bytes, const void* functor, const MapOperands<T>& operands) {
-  require_current(formula, functor, dtype_of<T>);
+  const auto kernel = functor_kernel(formula, functor, dtype_of<T>);
+  const std::vector<T> constants(kernel->constants.begin(), kernel->constants.end());
+  const Grid grid{blocks_for(operands.loop.runs())};
+  if (launch_compiled(
+          {formula.name, bytes, kernel->text, map_text_kernel, grid, {argument(operands), argument(constants)}}))
+    return;
+#ifdef FOVEA_CUDA_ON_HOST
+  require_current(formula, functor, dtype_of<T>, *kernel);
   launch(formula.name, bytes, map_by_rows<T>, {blocks_for(operands.loop.count)}, operands, formula.row<T>(),
          formula.copy(functor));
-}
-
-#else
-
-template <class T>
-void run(const MapFormula& formula, std::int64_t bytes, const void* functor, MapOperands<T> operands) {
-  const auto kernel = functor_kernel(formula, functor, dtype_of<T>);
-  std::vector<T> constants(kernel->constants.begin(), kernel->constants.end());
-  void* arguments[] = {&operands, constants.data()};
-  launch_compiled(formula.name, bytes, kernel->text, map_text_kernel, {blocks_for(operands.loop.runs())}, arguments);
-}
-
 #endif
+}
 
 const Provide provide(Device::cuda, [](Kernels& table) {
   table.map_unlisted = [](const MapFormula& formula, const void* functor, Tensor* const* out, const Tensor* const* in) {

@@ -2,9 +2,6 @@
 
 #include <chrono>
 
-#include "cuda/compiled.h"
-#include "cuda/grid.h"
-
 namespace fovea::cuda {
 
 namespace {
@@ -38,15 +35,7 @@ int shared_bytes_of(const Kernel& kernel, const TileCall& call) {
 
 template <class T>
 void run_kernel(const Kernel& one, const TileCall& call, std::int64_t bytes, const AttentionCall<T>& arguments) {
-  const auto kernel = kernel_of(call, one);
-  const BlockShape& block = kernel->spec.block;
-  std::vector<T> constants(kernel->constants.begin(), kernel->constants.end());
-  AttentionCall<T> call_of_kernel = arguments;
-  void* parameters[] = {&call_of_kernel, constants.data()};
-  launch_compiled(name_of(one), bytes, kernel->text, kernel_of_text,
-                  {blocks_of(one.pass, block, arguments), static_cast<unsigned>(32 * block.warps),
-                   static_cast<std::size_t>(shared_bytes(one.pass, block))},
-                  parameters);
+  launch_text(one, *kernel_of(call, one), bytes, arguments);
 }
 template void run_kernel(const Kernel&, const TileCall&, std::int64_t, const AttentionCall<float>&);
 template void run_kernel(const Kernel&, const TileCall&, std::int64_t, const AttentionCall<double>&);

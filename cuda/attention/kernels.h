@@ -1,8 +1,8 @@
 /// Picks and launches a call's kernels: those that NVRTC compiles for it or, on the host, the C++ compiler's.
 #pragma once
-#include <functional>
-
 #include "cuda/attention/spec.h"
+#include "cuda/compiled.h"
+#include "cuda/grid.h"
 
 namespace fovea::cuda {
 
@@ -22,15 +22,6 @@ void run_kernel(const Kernel& kernel, const TileCall& call, std::int64_t bytes, 
 /// TileKernels::compile.
 extern std::vector<TileKernelReport> (*const compiles_kernels)(const TileCall& call, int architecture);
 
-/// On the host: if it is set, it may run a kernel from its text in place of the C++ compiler's, and returns whether it
-/// did. `arguments` is an AttentionCall. For tests.
-struct KernelOnHost {
-  const KernelOfCall& kernel;
-  const void* arguments;
-  unsigned blocks;
-};
-extern std::function<bool(const KernelOnHost&)> runs_text;
-
 /// The number of blocks of a kernel.
 template <class T>
 unsigned blocks_of(Pass pass, const BlockShape& block, const AttentionCall<T>& call) {
@@ -47,6 +38,17 @@ inline const char* name_of(const Kernel& kernel) {
   return kernel.score    ? "attention_key_gradients"
          : kernel.values ? "attention_value_gradients"
                          : "attention_key_source_gradients";
+}
+
+/// Calls launch_compiled() for a kernel's text, and returns what it returns.
+template <class T>
+bool launch_text(const Kernel& one, const KernelOfCall& kernel, std::int64_t bytes, const AttentionCall<T>& call) {
+  const BlockShape& block = kernel.spec.block;
+  const std::vector<T> constants(kernel.constants.begin(), kernel.constants.end());
+  const Grid grid{blocks_of(one.pass, block, call), static_cast<unsigned>(32 * block.warps),
+                  static_cast<std::size_t>(shared_bytes(one.pass, block))};
+  return launch_compiled(
+      {name_of(one), bytes, kernel.text, kernel_of_text, grid, {argument(call), argument(constants)}});
 }
 
 }  // namespace fovea::cuda

@@ -158,7 +158,6 @@ int shared_bytes_of(Pass pass, const BlockShape& known) {
 }  // namespace
 
 std::int64_t widest() { return 128; }
-std::function<bool(const KernelOnHost&)> runs_text;
 
 std::vector<TileKernelReport> (*const compiles_kernels)(const TileCall& call, int architecture) = nullptr;
 
@@ -181,7 +180,7 @@ template <class T>
 void run_kernel(const Kernel& one, const TileCall& call, std::int64_t bytes, const AttentionCall<T>& arguments) {
   const auto known = kernel_of(call, one);
   const Pass pass = one.pass;
-  if (runs_text && runs_text({*known, &arguments, blocks_of(pass, known->spec.block, arguments)})) return;
+  if (launch_text(one, *known, bytes, arguments)) return;
   with_spec<T>(call, [&]<class Spec>(Spec*) {
     const KernelFunction<Spec> kernel = pass == Pass::forward           ? forward_kernel<Spec>
                                         : pass == Pass::query_gradients ? query_gradients_kernel<Spec>

@@ -1,16 +1,13 @@
 // For every pointwise formula of the registry, the recorded expressions and the source text generated from them compute
 // what the functor computes.
 #include <cmath>
-#include <cstdlib>
-#include <fstream>
 #include <limits>
 #include <map>
 
 #include <boost/test/unit_test.hpp>
-#include <dlfcn.h>
 
 #include "tests/attention/all_formulas.h"
-#include "tests/files.h"
+#include "tests/compiled_library.h"
 
 using namespace fovea;
 using namespace fovea::test;
@@ -144,51 +141,34 @@ void check_against_functor(const PointwiseFormula& formula, const Value& value, 
   }
 }
 
-/// A shared library compiled from the generated text of all formulas, and its functions.
-class CompiledText {
- public:
-  explicit CompiledText(const std::map<std::string, PointwiseFormula>& formulas) {
-    std::string text = "#include \"tensor/formula/math.h\"\nnamespace fovea {\n";
-    int number = 0;
-    for (const auto& [key, formula] : formulas) {
-      text += source_of(formula.value(), fmt::format("value_{}", number));
-      text += source_of(formula.gradients(), fmt::format("gradients_{}", number));
-      for (const char* type : {"float", "double"})
-        for (const char* form : {"value", "gradients"})
-          text += fmt::format(
-              "extern \"C\" void {0}_{1}_{2}(const {1}* x, const {1}* constant, {1}* y) {{ {0}_{2}(x, constant, y); "
-              "}}\n",
-              form, type, number);
-      ++number;
-    }
-    const std::filesystem::path source = folder_ / "formulas.cpp", library = folder_ / "formulas.so";
-    std::ofstream(source) << text << "}\n";
-    const char* compiler = std::getenv("FOVEA_TEST_COMPILER");
-    const std::string command = fmt::format("{} -std=c++20 -O0 -fPIC -shared -I. -o '{}' '{}'",
-                                            compiler ? compiler : "c++", library.string(), source.string());
-    BOOST_REQUIRE_MESSAGE(std::system(command.c_str()) == 0, command);
-    library_ = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
-    BOOST_REQUIRE_MESSAGE(library_, dlerror());
+/// The generated text of all formulas.
+std::string text_of(const std::map<std::string, PointwiseFormula>& formulas) {
+  std::string text = "#include \"tensor/formula/math.h\"\nnamespace fovea {\n";
+  int number = 0;
+  for (const auto& [key, formula] : formulas) {
+    text += source_of(formula.value(), fmt::format("value_{}", number));
+    text += source_of(formula.gradients(), fmt::format("gradients_{}", number));
+    for (const char* type : {"float", "double"})
+      for (const char* form : {"value", "gradients"})
+        text += fmt::format(
+            "extern \"C\" void {0}_{1}_{2}(const {1}* x, const {1}* constant, {1}* y) {{ {0}_{2}(x, constant, y); }}\n",
+            form, type, number);
+    ++number;
   }
-  ~CompiledText() { dlclose(library_); }
-  CompiledText(const CompiledText&) = delete;
-  CompiledText& operator=(const CompiledText&) = delete;
+  return text + "}\n";
+}
 
-  template <class T>
-  std::vector<T> call(const char* form, int number, const Expression& expression, const std::vector<T>& x) const {
-    const std::string name = fmt::format("{}_{}_{}", form, std::is_same_v<T, float> ? "float" : "double", number);
-    auto* function = reinterpret_cast<void (*)(const T*, const T*, T*)>(dlsym(library_, name.c_str()));
-    BOOST_REQUIRE_MESSAGE(function, name);
-    const std::vector<T> constants(expression.constants.begin(), expression.constants.end());
-    std::vector<T> y(expression.results.size());
-    function(x.data(), constants.data(), y.data());
-    return y;
-  }
-
- private:
-  Folder folder_;
-  void* library_ = nullptr;
-};
+/// Calls a function of the library that is compiled from text_of().
+template <class T>
+std::vector<T> call(const CompiledLibrary& library, const char* form, int number, const Expression& expression,
+                    const std::vector<T>& x) {
+  auto* function = library.function<void(const T*, const T*, T*)>(
+      fmt::format("{}_{}_{}", form, std::is_same_v<T, float> ? "float" : "double", number));
+  const std::vector<T> constants(expression.constants.begin(), expression.constants.end());
+  std::vector<T> y(expression.results.size());
+  function(x.data(), constants.data(), y.data());
+  return y;
+}
 
 struct Scaled {
   static constexpr const char* name = "scaled";
@@ -274,15 +254,15 @@ BOOST_AUTO_TEST_CASE(reverse_mode_gives_the_derivatives_of_dual_numbers) {
 /// The generated text is the source code for a device's compiler.
 BOOST_AUTO_TEST_CASE(the_generated_text_computes_what_the_functors_compute) {
   const auto formulas = all_formulas();
-  const CompiledText compiled(formulas);
+  const CompiledLibrary compiled(text_of(formulas));
   int number = 0;
   for (const auto& named : formulas) BOOST_TEST_CONTEXT(named.first) {
       const PointwiseFormula& formula = named.second;
       const Expression value = formula.value(), gradients = formula.gradients();
       auto check = [&]<class T>(T) {
         check_against_functor<T>(
-            formula, [&](const std::vector<T>& x) { return compiled.call("value", number, value, x); },
-            [&](const std::vector<T>& x) { return compiled.call("gradients", number, gradients, x); });
+            formula, [&](const std::vector<T>& x) { return call(compiled, "value", number, value, x); },
+            [&](const std::vector<T>& x) { return call(compiled, "gradients", number, gradients, x); });
       };
       check(float());
       check(double());

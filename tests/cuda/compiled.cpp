@@ -46,41 +46,4 @@ BOOST_AUTO_TEST_CASE(a_mistake_in_a_text_is_one_clear_line) {
              }) == "cuda: cauchy_bias: NVRTC: cauchy_bias(2): error: identifier \"unknown\" is undefined");
 }
 
-BOOST_AUTO_TEST_CASE(options_are_arguments_of_one_text) {
-  Expression two{1,
-                 {2.0},
-                 {{Operation::input, {0, 0, 0}}, {Operation::constant, {0, 0, 0}}, {Operation::multiply, {0, 1, 0}}},
-                 {2}};
-  Expression three = two;
-  three.constants = {3.0};
-  BOOST_TEST(cuda::map_text(two, DType::f32) == cuda::map_text(three, DType::f32));
-  BOOST_TEST(cuda::map_text(two, DType::f32) != cuda::map_text(two, DType::f64));
-}
-
-struct Scaled {
-  static constexpr const char* name = "scaled";
-  double factor;
-  bool is_squared;
-  template <class T>
-  T operator()(T x) const {
-    const T y = x * T(factor);
-    return is_squared ? y * y : y;
-  }
-};
-
-BOOST_AUTO_TEST_CASE(an_option_that_decides_on_steps_has_a_text_of_its_own) {
-  const auto kernel = [](Scaled functor) {
-    return cuda::functor_kernel(map_formula_of<Scaled, 1>, &functor, DType::f32);
-  };
-  const auto plain = kernel({3, false}), other = kernel({5, false}), squared = kernel({5, true});
-  BOOST_TEST(plain->text == other->text);
-  BOOST_TEST(plain->constants[0] == 3);
-  BOOST_TEST(other->constants[0] == 5);
-  BOOST_TEST(squared->text != other->text);
-  for (const auto& made : {plain, squared}) BOOST_TEST(!cuda::compile("scaled", made->text, 90).empty());
-  const std::uint64_t recorded = cuda::recorded_functors();
-  BOOST_TEST(kernel({5, true}) == squared);
-  BOOST_TEST(cuda::recorded_functors() == recorded);
-}
-
 BOOST_AUTO_TEST_SUITE_END()

@@ -1,21 +1,14 @@
 // The texts of the kernels of fused attention that NVRTC gets, compiled by the C++ compiler and run by this folder's
 // threads: they compute what the kernels of the host build compute.
-#include <cstdlib>
-#include <fstream>
-#include <map>
-
 #include <boost/test/unit_test.hpp>
-#include <dlfcn.h>
 
 #include "attention/engine/attend.h"
 #include "autograd/operations.h"
 #include "cuda/attention/kernels.h"
 #include "cuda/carried_headers.h"
-#include "cuda/stream.h"
 #include "tensor/gemm.h"
 #include "tests/attention/attentions.h"
-#include "tests/cuda_on_host/runtime.h"
-#include "tests/files.h"
+#include "tests/cuda_on_host/text_library.h"
 
 using namespace fovea;
 using namespace fovea::test;
@@ -56,70 +49,6 @@ std::vector<std::vector<double>> results(const Method& method) {
   return all;
 }
 
-/// A kernel's text, under names that no other text has, and a function that a thread of the kernel calls.
-std::string with_own_names(const std::string& text, const std::string& number_type, std::size_t number) {
-  std::string all, after;
-  for (const char* name : {"attention_kernel", "Spec", "logit_expression", "logit_gradients_expression",
-                           "weight_expression", "weight_gradients_expression"}) {
-    all += fmt::format("#define {0} {0}_{1}\n", name, number);
-    after += fmt::format("#undef {}\n", name);
-  }
-  return all + text +
-         fmt::format(
-             "extern \"C\" void run_{0}(const void* call, const void* constants) {{\n"
-             "  fovea::Spec spec;\n"
-             "  std::memcpy(&spec, constants, sizeof spec);\n"
-             "  fovea::attention_kernel(*static_cast<const fovea::cuda::AttentionCall<{1}>*>(call), spec);\n}}\n",
-             number, number_type) +
-         after;
-}
-
-/// Kernels compiled from their texts, in a library of their own.
-class CompiledKernels {
- public:
-  /// `types` are the texts, each with its type of numbers.
-  explicit CompiledKernels(const std::map<std::string, std::string>& types) {
-    const std::filesystem::path source = folder_ / "kernels.cpp", library = folder_ / "kernels.so";
-    std::ofstream file(source);
-    file << "#include <cmath>\n#include <cstring>\n";
-    for (const auto& [text, type] : types) {
-      file << with_own_names(text, type, numbers_.size());
-      numbers_.emplace(text, numbers_.size());
-    }
-    file.close();
-    const char* compiler = std::getenv("FOVEA_TEST_COMPILER");
-    const std::string command =
-        fmt::format("{} -std=c++20 -O1 -Wno-unknown-pragmas -fPIC -shared -I. -Itests/cuda_on_host -o '{}' '{}'",
-                    compiler ? compiler : "c++", library.string(), source.string());
-    BOOST_REQUIRE_MESSAGE(std::system(command.c_str()) == 0, command);
-    library_ = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
-    BOOST_REQUIRE_MESSAGE(library_, dlerror());
-  }
-  ~CompiledKernels() { dlclose(library_); }
-  CompiledKernels(const CompiledKernels&) = delete;
-  CompiledKernels& operator=(const CompiledKernels&) = delete;
-
-  template <class T>
-  void run(const cuda::KernelOnHost& on_host) const {
-    const std::string name = fmt::format("run_{}", numbers_.at(on_host.kernel.text));
-    auto* kernel = reinterpret_cast<void (*)(const void*, const void*)>(dlsym(library_, name.c_str()));
-    BOOST_REQUIRE_MESSAGE(kernel, name);
-    const cuda::BlockShape& block = on_host.kernel.spec.block;
-    auto body = [kernel, call = *static_cast<const cuda::AttentionCall<T>*>(on_host.arguments),
-                 constants = std::vector<T>(on_host.kernel.constants.begin(), on_host.kernel.constants.end())] {
-      kernel(&call, constants.data());
-    };
-    cuda_on_host::enqueue(cuda::stream(),
-                          {"text", on_host.blocks, static_cast<unsigned>(32 * block.warps),
-                           static_cast<std::size_t>(cuda::shared_bytes(on_host.kernel.spec.kernel.pass, block)), body});
-  }
-
- private:
-  Folder folder_;
-  void* library_ = nullptr;
-  std::map<std::string, std::size_t> numbers_;  ///< of the texts
-};
-
 const Method methods[] = {{"gaussian", DType::f64},
                           {"t5 + sinks", DType::f32},
                           {"gaussian + alibi", DType::f32, Precision::bf16},
@@ -135,25 +64,21 @@ constexpr std::size_t texts = 3 * std::size(methods) + 2 + 3;
 
 BOOST_AUTO_TEST_SUITE(attention_text)
 
-BOOST_AUTO_TEST_CASE(kernels_from_text_compute_what_those_of_the_host_compute) {
+BOOST_AUTO_TEST_CASE(kernels_from_text_take_their_arguments_and_compute_what_those_of_the_host_compute) {
   std::vector<std::vector<std::vector<double>>> expected;
-  std::map<std::string, std::string> types;
-  cuda::runs_text = [&](const cuda::KernelOnHost& on_host) {
-    types.emplace(on_host.kernel.text, on_host.kernel.spec.number == DType::f64 ? "double" : "float");
-    return false;
-  };
-  for (const Method& method : methods) expected.push_back(results(method));
-  BOOST_TEST(types.size() == texts);
-  const CompiledKernels compiled(types);
-  cuda::runs_text = [&](const cuda::KernelOnHost& on_host) {
-    if (on_host.kernel.spec.number == DType::f64)
-      compiled.run<double>(on_host);
-    else
-      compiled.run<float>(on_host);
+  const auto kernels = kernels_of([&] {
+    for (const Method& method : methods) expected.push_back(results(method));
+  });
+  const auto of_attention = std::count_if(kernels.begin(), kernels.end(),
+                                          [](const auto& kernel) { return kernel.second == cuda::kernel_of_text; });
+  BOOST_TEST(of_attention == std::ptrdiff_t{texts});  // the others are those of functors in no list
+  const TextLibrary compiled(kernels, "-O1");
+  const auto run = [&](const cuda::TextLaunch& launch) {
+    compiled.run(launch);
     return true;
   };
   for (std::size_t m = 0; m < std::size(methods); ++m) BOOST_TEST_CONTEXT(methods[m].specification) {
-      const auto found = results(methods[m]);
+      const auto found = with_texts(run, [&] { return results(methods[m]); });
       // the tiles differ, and so do the maxima by which weights are divided before they are rounded to bf16
       const double tolerance = methods[m].dtype == DType::f64           ? 1e-11
                                : methods[m].products == Precision::bf16 ? 0.02
@@ -163,25 +88,16 @@ BOOST_AUTO_TEST_CASE(kernels_from_text_compute_what_those_of_the_host_compute) {
           BOOST_TEST(std::abs(found[k][e] - expected[m][k][e]) <=
                      tolerance * std::max(1.0, std::abs(expected[m][k][e])));
     }
-  cuda::runs_text = nullptr;
 }
 
 // NVRTC finds no other headers: a new one must be named in cuda/meson.build.
 BOOST_AUTO_TEST_CASE(texts_include_only_headers_that_the_library_carries) {
-  std::string text;
-  cuda::runs_text = [&](const cuda::KernelOnHost& on_host) {
-    text = on_host.kernel.text;
-    return false;
-  };
-  results(methods[0]);
-  cuda::runs_text = nullptr;
+  const auto kernels = kernels_of([] { results(methods[0]); });
   const Folder folder;
   for (const cuda::CarriedHeader& header : cuda::carried_headers) folder.write(header.name, header.text);
-  const std::filesystem::path source = folder.write("kernel.cpp", text);
-  const char* compiler = std::getenv("FOVEA_TEST_COMPILER");
-  const std::string command = fmt::format("{} -std=c++20 -nostdinc -E -I'{}' -o /dev/null '{}'",
-                                          compiler ? compiler : "c++", folder.path.string(), source.string());
-  BOOST_TEST(std::system(command.c_str()) == 0, command);
+  for (const auto& [text, kernel] : kernels)
+    run_compiler(fmt::format("-nostdinc -E -I'{}' -o /dev/null '{}'", folder.path.string(),
+                             folder.write("kernel.cpp", text).string()));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

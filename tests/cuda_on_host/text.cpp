@@ -1,19 +1,15 @@
 // The texts of kernels that NVRTC gets, run by this folder's threads: they compute what the formulas compute.
-#include <cstdlib>
 #include <fstream>
 #include <functional>
 
 #include <boost/test/unit_test.hpp>
-#include <dlfcn.h>
 
 #include "cuda/carried_headers.h"
 #include "cuda/map_operands.h"
 #include "cuda/map_text.h"
-#include "cuda/stream.h"
 #include "tensor/element_loop.h"
 #include "tests/attention/all_formulas.h"
-#include "tests/cuda_on_host/runtime.h"
-#include "tests/files.h"
+#include "tests/cuda_on_host/text_library.h"
 #include "tests/refusal.h"
 
 using namespace fovea;
@@ -21,92 +17,53 @@ using namespace fovea::test;
 
 namespace {
 
-/// One text, with the number that tells its kernel from the others.
 struct Text {
   Expression expression;
   DType dtype;
-  int number;
+  std::string text() const { return cuda::map_text(expression, dtype); }
 };
-
-/// The text, and what refers to it, with names that no other text in the same file has.
-std::string with_own_names(const Text& text, const std::string& more = "") {
-  std::string all;
-  for (const char* name : {"map_expression", "expression", "Constants"})
-    all += fmt::format("#define {0} {0}_{1}\n", name, text.number);
-  return all + cuda::map_text(text.expression, text.dtype) + more +
-         "#undef map_expression\n#undef expression\n#undef Constants\n";
-}
 
 /// The texts of all formulas of the registry, and of their gradients, in f32 and f64.
 std::vector<Text> all_texts() {
   std::vector<Text> texts;
   for (const auto& [key, formula] : all_formulas())
     for (DType dtype : {DType::f32, DType::f64})
-      for (const Expression& expression : {formula.value(), formula.gradients()})
-        texts.push_back({expression, dtype, static_cast<int>(texts.size())});
+      for (const Expression& expression : {formula.value(), formula.gradients()}) texts.push_back({expression, dtype});
   return texts;
 }
 
-/// Runs the C++ compiler with these arguments, and fails the test if it finds an error.
-void compile(const std::string& arguments) {
-  const char* compiler = std::getenv("FOVEA_TEST_COMPILER");
-  const std::string command = fmt::format("{} -std=c++20 -O0 {}", compiler ? compiler : "c++", arguments);
-  BOOST_REQUIRE_MESSAGE(std::system(command.c_str()) == 0, command);
+std::map<std::string, std::string> kernels_of_all(const std::vector<Text>& texts) {
+  std::map<std::string, std::string> kernels;
+  for (const Text& text : texts) kernels.emplace(text.text(), cuda::map_text_kernel);
+  return kernels;
 }
 
-/// Kernels compiled from their texts, in a library of their own.
-class CompiledTexts {
- public:
-  explicit CompiledTexts(const std::vector<Text>& texts) {
-    const std::filesystem::path source = folder_ / "texts.cpp", library = folder_ / "texts.so";
-    std::ofstream file(source);
-    file << "#include <math.h>\n#include <cstring>\n";
-    for (const Text& text : texts)
-      file << with_own_names(
-          text,
-          fmt::format(
-              "extern \"C\" void run_{0}(const void* operands, const void* constants) {{\n"
-              "  fovea::Constants given;\n"
-              "  std::memcpy(&given, constants, sizeof given);\n"
-              "  fovea::map_expression(*static_cast<const fovea::cuda::MapOperands<{1}>*>(operands), given);\n}}\n",
-              text.number, text.dtype == DType::f64 ? "double" : "float"));
-    file.close();
-    compile(fmt::format("-fPIC -shared -I. -Itests/cuda_on_host -o '{}' '{}'", library.string(), source.string()));
-    library_ = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
-    BOOST_REQUIRE_MESSAGE(library_, dlerror());
-  }
-  ~CompiledTexts() { dlclose(library_); }
-  CompiledTexts(const CompiledTexts&) = delete;
-  CompiledTexts& operator=(const CompiledTexts&) = delete;
-
-  /// Runs the text's kernel, as launch_compiled() does on a GPU, and waits for it.
-  template <class T>
-  void run(const Text& text, std::vector<Tensor>& out, const std::vector<Tensor>& in) const {
-    const std::string name = fmt::format("run_{}", text.number);
-    auto* kernel = reinterpret_cast<void (*)(const void*, const void*)>(dlsym(library_, name.c_str()));
-    BOOST_REQUIRE_MESSAGE(kernel, name);
-    std::vector<T> constants(text.expression.constants.begin(), text.expression.constants.end());
-    constants.resize(std::max<std::size_t>(constants.size(), 1));
-    std::array<const Tensor*, cuda::max_operands> tensors;
-    tensors.fill(out.data());
-    std::array<T*, cuda::max_operands> first{};
-    std::size_t k = 0;
-    for (Tensor& y : out) first[k] = y.mutable_data<T>(), tensors[k++] = &y;
-    for (const Tensor& x : in) first[k] = const_cast<T*>(x.data<T>()), tensors[k++] = &x;
-    cuda::MapOperands<T> operands(plan_loop<cuda::max_operands>(out[0].shape(), tensors), first);
-    cuda_on_host::enqueue(cuda::stream(), {"text", 2, 32, 0, [&] { kernel(&operands, constants.data()); }});
-    cuda::wait_for_stream("text");
-  }
-
- private:
-  Folder folder_;
-  void* library_ = nullptr;
-};
+/// Runs the text's kernel, and waits for it.
+template <class T>
+void run(const TextLibrary& compiled, const Text& text, std::vector<Tensor>& out, const std::vector<Tensor>& in) {
+  std::vector<T> constants(text.expression.constants.begin(), text.expression.constants.end());
+  constants.resize(std::max<std::size_t>(constants.size(), 1));
+  std::array<const Tensor*, cuda::max_operands> tensors;
+  tensors.fill(out.data());
+  std::array<T*, cuda::max_operands> first{};
+  std::size_t k = 0;
+  for (Tensor& y : out) first[k] = y.mutable_data<T>(), tensors[k++] = &y;
+  for (const Tensor& x : in) first[k] = const_cast<T*>(x.data<T>()), tensors[k++] = &x;
+  const cuda::MapOperands<T> operands(plan_loop<cuda::max_operands>(out[0].shape(), tensors), first);
+  const std::string made = text.text();
+  compiled.run({"text",
+                0,
+                made,
+                cuda::map_text_kernel,
+                cuda::Grid{2, 32},
+                {cuda::argument(operands), cuda::argument(constants)}});
+  cuda::wait_for_stream("text");
+}
 
 /// The expression's results for random inputs are those of `expected`, which takes one element's inputs. Input 0 has a
 /// row for each second number, the others are broadcast along rows or columns.
 template <class T>
-void check_text(const CompiledTexts& compiled, const Text& text,
+void check_text(const TextLibrary& compiled, const Text& text,
                 const std::function<std::vector<T>(const std::vector<T>& x)>& expected) {
   constexpr std::int64_t rows = 5, columns = 17;
   Generator generator(29);
@@ -121,7 +78,7 @@ void check_text(const CompiledTexts& compiled, const Text& text,
   }
   for (std::size_t k = 0; k < text.expression.results.size(); ++k)
     out.push_back(Tensor::empty({rows, columns}, dtype_of<T>, Device::cuda));
-  compiled.run<T>(text, out, in);
+  run<T>(compiled, text, out, in);
   std::vector<std::vector<T>> got, x;
   for (const Tensor& y : out) got.push_back(y.to_vector<T>());
   for (const Tensor& one : in_full) x.push_back(one.to_vector<T>());
@@ -141,7 +98,7 @@ BOOST_AUTO_TEST_SUITE(text)
 BOOST_AUTO_TEST_CASE(kernels_from_text_compute_the_formulas_of_the_registry) {
   const auto formulas = all_formulas();
   const std::vector<Text> texts = all_texts();
-  const CompiledTexts compiled(texts);
+  const TextLibrary compiled(kernels_of_all(texts));
   std::size_t next = 0;
   for (const auto& named : formulas) BOOST_TEST_CONTEXT(named.first) {
       const PointwiseFormula& formula = named.second;
@@ -187,10 +144,11 @@ BOOST_AUTO_TEST_CASE(texts_compile_with_the_carried_headers_alone) {
     std::ofstream(folder / header.name) << header.text;
   }
   std::ofstream texts(folder / "texts.cpp");
-  for (const Text& text : all_texts()) texts << with_own_names(text);
+  std::size_t number = 0;
+  for (const auto& [text, kernel] : kernels_of_all(all_texts())) texts << in_own_namespace(text, kernel, number++);
   texts.close();
-  compile(fmt::format("-fsyntax-only -fno-builtin -nostdinc -I'{0}' -include '{0}/built_in.h' '{0}/texts.cpp'",
-                      folder.path.string()));
+  run_compiler(fmt::format("-fsyntax-only -fno-builtin -nostdinc -I'{0}' -include '{0}/built_in.h' '{0}/texts.cpp'",
+                           folder.path.string()));
 }
 
 // ---- Kernels are made once for each functor ----
@@ -229,6 +187,38 @@ BOOST_AUTO_TEST_CASE(a_functor_is_recorded_once_and_others_of_its_type_keep_thei
   BOOST_TEST(kernel({5, true})->text != kernel({5, false})->text);
   BOOST_TEST(kernel({3, false})->constants[0] == 3);
   BOOST_TEST(kernel({5, true})->constants[0] == 5);
+}
+
+BOOST_AUTO_TEST_CASE(functors_in_no_list_are_launched_with_the_arguments_that_their_texts_take) {
+  const Tensor x = Tensor::of({-2, -0.5, 0, 1, 3, 4}, {2, 3}).to(Device::cuda);
+  auto results = [&] {
+    std::vector<std::vector<double>> all;
+    for (DType dtype : {DType::f32, DType::f64})
+      for (const Scaled& functor : {Scaled{3, false}, Scaled{5, true}})
+        all.push_back(map(functor, x.to(dtype).transpose(0, 1)).to_vector<double>());
+    return all;
+  };
+  std::vector<std::vector<double>> expected;
+  const TextLibrary compiled(kernels_of([&] { expected = results(); }));
+  int launches = 0;
+  const auto run = [&](const cuda::TextLaunch& launch) {
+    compiled.run(launch);
+    ++launches;
+    return true;
+  };
+  BOOST_TEST((with_texts(run, results) == expected));
+  BOOST_TEST(launches == 4);
+}
+
+BOOST_AUTO_TEST_CASE(options_are_arguments_of_one_text) {
+  Expression two{1,
+                 {2.0},
+                 {{Operation::input, {0, 0, 0}}, {Operation::constant, {0, 0, 0}}, {Operation::multiply, {0, 1, 0}}},
+                 {2}};
+  Expression three = two;
+  three.constants = {3.0};
+  BOOST_TEST(cuda::map_text(two, DType::f32) == cuda::map_text(three, DType::f32));
+  BOOST_TEST(cuda::map_text(two, DType::f32) != cuda::map_text(two, DType::f64));
 }
 
 struct WithPointer {
