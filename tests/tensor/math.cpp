@@ -6,9 +6,12 @@
 #include <tuple>
 #include <vector>
 
+#include <math.h>
+
 #include "tensor/cpu/simd.h"
 #include "tensor/formula/functor_list.h"
 #include "tensor/formula/functors.h"
+#include "tensor/formula/gpu_math.h"
 #include "tests/tensor/kernel_cases.h"
 
 namespace fovea {
@@ -102,6 +105,44 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(errors_are_below_the_stated_bounds, T, RealTypes) 
   check_error("sqrt", 0.501, sample<T>(denormal, greatest), FOVEA_FUNCTION(sqrt), [](L x) { return std::sqrt(x); });
   check_error("floor", 0.1, sample<T>(-1e7, 1e7), FOVEA_FUNCTION(floor), [](L x) { return std::floor(x); });
   check_error("abs", 0.1, sample<T>(-1e7, 1e7), FOVEA_FUNCTION(abs), [](L x) { return std::fabs(x); });
+}
+
+/// Checks that a function of gpu_math.h is within `bound` ulp of the reference on every x, where the functions that
+/// CUDA has are those of the C library, and divisions are exact.
+template <class T, class F, class Reference>
+static void check_gpu_error(const char* name, const std::vector<T>& x, F f, Reference reference, double bound = 2) {
+  double worst = 0;
+  T where = 0;
+  for (T at : x)
+    if (double error = error_in_ulp(f(at), reference(static_cast<long double>(at))); error > worst)
+      worst = error, where = at;
+  BOOST_TEST(worst < bound, name << ": " << worst << " ulp at " << where << ", promised " << bound);
+}
+
+#define FOVEA_GPU_FUNCTION(function) [](auto x) { return gpu::function(x); }
+
+/// The bounds that cuda/attention/README.md states. CUDA documents the errors of its own functions.
+BOOST_AUTO_TEST_CASE_TEMPLATE(what_gpus_make_of_their_functions_is_as_precise_as_stated, T, RealTypes) {
+  using L = long double;
+  const double end = sizeof(T) == 4 ? 87.3 : 708.3, greatest = static_cast<double>(std::numeric_limits<T>::max());
+  const double denormal = static_cast<double>(std::numeric_limits<T>::denorm_min()) * 4;
+  auto sigmoid = [](L x) { return 1 / (1 + std::exp(-x)); };
+  auto softplus = [](L x) { return std::max(x, L(0)) + std::log1p(std::exp(-std::fabs(x))); };
+  for (double most : {4.0, end}) {
+    check_gpu_error("sigmoid", sample<T>(-most, most), FOVEA_GPU_FUNCTION(sigmoid), sigmoid, 2.6);
+    check_gpu_error("softplus", sample<T>(-most, most), FOVEA_GPU_FUNCTION(softplus), softplus);
+    check_gpu_error("exp", sample<T>(-most, most), FOVEA_GPU_FUNCTION(exp), [](L x) { return std::exp(x); });
+    check_gpu_error(
+        "tanh", sample<T>(-most, most), FOVEA_GPU_FUNCTION(tanh), [](L x) { return std::tanh(x); }, 2.6);
+    check_gpu_error("erf", sample<T>(-most, most), FOVEA_GPU_FUNCTION(erf), [](L x) { return std::erf(x); });
+    check_gpu_error("sin", sample<T>(-most, most), FOVEA_GPU_FUNCTION(sin), [](L x) { return std::sin(x); });
+    check_gpu_error("cos", sample<T>(-most, most), FOVEA_GPU_FUNCTION(cos), [](L x) { return std::cos(x); });
+  }
+  for (auto [low, high] : {std::pair(0.9, 1.1), std::pair(denormal, greatest / 2)}) {
+    check_gpu_error("log", sample<T>(low, high), FOVEA_GPU_FUNCTION(log), [](L x) { return std::log(x); });
+    check_gpu_error("sqrt", sample<T>(low, high), FOVEA_GPU_FUNCTION(sqrt), [](L x) { return std::sqrt(x); });
+  }
+  check_gpu_error("log1p", sample<T>(-0.999, 3), FOVEA_GPU_FUNCTION(log1p), [](L x) { return std::log1p(x); });
 }
 
 BOOST_AUTO_TEST_CASE_TEMPLATE(sine_and_cosine_stay_within_one_for_any_argument, T, RealTypes) {
