@@ -210,6 +210,36 @@ BOOST_AUTO_TEST_CASE(functors_in_no_list_are_launched_with_the_arguments_that_th
   BOOST_TEST(launches == 4);
 }
 
+BOOST_AUTO_TEST_CASE(launches_whose_arguments_are_not_the_parameters_are_found) {
+  const Expression twice{
+      1,
+      {2.0, 3.0},
+      {{Operation::input, {0, 0, 0}}, {Operation::constant, {1, 0, 0}}, {Operation::multiply, {0, 1, 0}}},
+      {2}};
+  const std::string text = cuda::map_text(twice, DType::f64), other = cuda::map_text(twice, DType::f32);
+  const TextLibrary compiled({{text, cuda::map_text_kernel}});
+  const Tensor x = Tensor::zeros({3}, DType::f64, Device::cuda);
+  std::array<const Tensor*, cuda::max_operands> tensors;
+  tensors.fill(&x);
+  const cuda::MapOperands<double> operands(plan_loop<cuda::max_operands>(x.shape(), tensors),
+                                           std::array<double*, cuda::max_operands>{});
+  const std::vector<double> constants{2, 3}, fewer{2};
+  const std::vector<float> halves{2, 3, 4, 5};
+  const cuda::Grid grid{1};
+  auto fault = [&](const std::string& of, const char* kernel, const std::vector<cuda::KernelArgument>& arguments) {
+    return compiled.fault({"map", 0, of, kernel, grid, arguments});
+  };
+  const cuda::KernelArgument first = cuda::argument(operands);
+  BOOST_TEST(fault(text, cuda::map_text_kernel, {first, cuda::argument(constants)}) == "");
+  BOOST_TEST(fault(text, cuda::map_text_kernel, {first}) == "there are 1 arguments for 2 parameters");
+  BOOST_TEST(fault(text, cuda::map_text_kernel, {first, cuda::argument(fewer)}) ==
+             "argument 1 has 8 bytes, aligned to 8; the parameter has 16, aligned to 8");
+  BOOST_TEST(fault(text, cuda::map_text_kernel, {first, cuda::argument(halves)}) ==
+             "argument 1 has 16 bytes, aligned to 4; the parameter has 16, aligned to 8");
+  BOOST_TEST(fault(text, "map", {first, cuda::argument(constants)}) == "the text defines no kernel map");
+  BOOST_TEST(fault(other, cuda::map_text_kernel, {first, cuda::argument(halves)}) == "the library has no such text");
+}
+
 BOOST_AUTO_TEST_CASE(options_are_arguments_of_one_text) {
   Expression two{1,
                  {2.0},

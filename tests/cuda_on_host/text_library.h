@@ -34,14 +34,32 @@ class TextLibrary {
     for (const auto& [text, kernel] : kernels) numbers_.emplace(text, numbers_.size());
   }
 
-  /// Fails the test unless the arguments are the parameters that the kernel declares. Otherwise appends the kernel to
-  /// the stream.
-  void run(const cuda::TextLaunch& launch) const {
+  /// What is wrong with a launch: its text, the name of its kernel, or an argument that is not as the kernel declares
+  /// it. Empty if nothing is.
+  std::string fault(const cuda::TextLaunch& launch) const {
     const auto found = numbers_.find(launch.text);
-    BOOST_REQUIRE_MESSAGE(found != numbers_.end(), launch.name << ": another text than before");
-    BOOST_TEST(kernels_.at(launch.text) == launch.kernel);
-    check_arguments(launch, found->second);
-    auto* kernel = library_.function<void(const std::byte* const*)>(fmt::format("run_{}", found->second));
+    if (found == numbers_.end()) return "the library has no such text";
+    if (kernels_.at(launch.text) != launch.kernel) return fmt::format("the text defines no kernel {}", launch.kernel);
+    constexpr std::size_t most = 16;
+    std::size_t bytes[most], alignments[most];
+    auto* describe =
+        library_.function<std::size_t(std::size_t*, std::size_t*)>(fmt::format("describe_{}", found->second));
+    const std::size_t count = describe(bytes, alignments);
+    if (launch.arguments.size() != count)
+      return fmt::format("there are {} arguments for {} parameters", launch.arguments.size(), count);
+    for (std::size_t k = 0; k < count; ++k)
+      if (const cuda::KernelArgument& given = launch.arguments[k];
+          given.bytes != bytes[k] || given.alignment != alignments[k])
+        return fmt::format("argument {} has {} bytes, aligned to {}; the parameter has {}, aligned to {}", k,
+                           given.bytes, given.alignment, bytes[k], alignments[k]);
+    return {};
+  }
+
+  /// Fails the test if fault() finds one. Otherwise appends the kernel to the stream.
+  void run(const cuda::TextLaunch& launch) const {
+    const std::string wrong = fault(launch);
+    BOOST_REQUIRE_MESSAGE(wrong.empty(), launch.name << ": " << wrong);
+    auto* kernel = library_.function<void(const std::byte* const*)>(fmt::format("run_{}", numbers_.at(launch.text)));
     auto copies = std::make_shared<std::vector<std::vector<std::byte>>>();
     for (const cuda::KernelArgument& argument : launch.arguments) {
       const auto* first = static_cast<const std::byte*>(argument.address);
@@ -57,18 +75,6 @@ class TextLibrary {
   }
 
  private:
-  void check_arguments(const cuda::TextLaunch& launch, std::size_t number) const {
-    constexpr std::size_t most = 16;
-    std::size_t bytes[most], alignments[most];
-    auto* describe = library_.function<std::size_t(std::size_t*, std::size_t*)>(fmt::format("describe_{}", number));
-    const std::size_t count = describe(bytes, alignments);
-    BOOST_REQUIRE_EQUAL(launch.arguments.size(), count);
-    for (std::size_t k = 0; k < count; ++k) BOOST_TEST_CONTEXT(launch.name << ", parameter " << k) {
-        BOOST_REQUIRE_EQUAL(launch.arguments[k].bytes, bytes[k]);
-        BOOST_TEST(launch.arguments[k].alignment == alignments[k]);
-      }
-  }
-
   static std::string source(const std::map<std::string, std::string>& kernels) {
     std::string all = R"(
 #include <math.h>
