@@ -18,16 +18,16 @@ FusedResult make_result(const FusedCall<T>& call, bool record) {
   const StripShape& s = call.shape;
   const DType dtype = call.in.query.dtype();
   FusedResult result;
-  result.out = strip_gradient_room({s.sentences, s.heads, s.queries, call.in.value.size(-1)}, 1, dtype);
+  result.out = empty_by_position({s.sentences, s.heads, s.queries, call.in.value.size(-1)}, dtype);
   result.log_total = Tensor::empty({call.planes, s.sentences, s.heads, s.queries, 2}, dtype);
-  if (call.focus) result.focus = Tensor::zeros({s.sentences, s.heads, s.queries}, dtype);
-  if (record) result.steps = room_for_steps(call);
+  for (const auto& focus : call.focus) result.focus = Tensor::zeros({s.sentences, focus.heads.count, s.queries}, dtype);
+  if (record) result.steps = memory_of_steps(call);
   return result;
 }
 
 /// Everything that the backward pass of a call needs.
 template <class T>
-struct Kept {
+struct SavedCall {
   std::shared_ptr<const FusedCall<T>> call;
   std::vector<Saved> inputs;
   std::vector<SavedTensor> watched;  ///< read by the backward pass, but not differentiated
@@ -40,32 +40,20 @@ struct Kept {
     for (const Saved& input : inputs) x.push_back(input.get(node));
     return x;
   }
-  /// The heads of Plan::focus.
-  HeadRange heads_of_focus() const { return resolved(call->plan->focus->heads, call->shape.heads); }
 };
 
-/// The gradient of the focus for all heads, [B, H, I], from that of `heads`, [B, h, I]; zeros elsewhere.
-Tensor of_all_heads(const Tensor& gradient, HeadRange heads, std::int64_t H) {
-  if (heads.count == H) return gradient;
-  Tensor all = Tensor::zeros({gradient.size(0), H, gradient.size(2)}, gradient.dtype());
-  all.slice(1, heads.first, heads.first + heads.count).copy_from(gradient);
-  return all;
-}
-
 template <class T>
-Gradients gradients_on_strips(const Kept<T>& kept, const Gradients& g, const Node& node) {
-  const std::vector<Variable> inputs = kept.checked_inputs(node);
+Gradients gradients_on_strips(const SavedCall<T>& saved, const Gradients& g, const Node& node) {
   std::vector<bool> wanted;
-  for (std::size_t k = 0; k < inputs.size(); ++k) wanted.push_back(node.needs(k));
-  const StripShape& s = kept.call->shape;
-  const AttentionContext& in = kept.call->in;
+  for (std::size_t k = 0; k < saved.checked_inputs(node).size(); ++k) wanted.push_back(node.needs(k));
+  const StripShape& s = saved.call->shape;
+  const AttentionContext& in = saved.call->in;
   const Tensor of_out = g[0].defined()
                             ? g[0].value()
                             : Tensor::zeros({s.sentences, s.heads, s.queries, in.value.size(-1)}, in.query.dtype());
-  Tensor of_focus;
-  if (g.size() > 1 && g[1].defined()) of_focus = of_all_heads(g[1].value(), kept.heads_of_focus(), s.heads);
+  const Tensor of_focus = g.size() > 1 && g[1].defined() ? g[1].value().contiguous() : Tensor();
   Gradients gradients;
-  for (Tensor& gradient : fused_backward(*kept.call, kept.result, of_out, of_focus, wanted))
+  for (Tensor& gradient : fused_backward(*saved.call, saved.result, of_out, of_focus, wanted))
     gradients.push_back(gradient.defined() ? Variable(std::move(gradient)) : Variable());
   return gradients;
 }
@@ -73,24 +61,19 @@ Gradients gradients_on_strips(const Kept<T>& kept, const Gradients& g, const Nod
 /// Records the call as one node.
 template <class T>
 AttentionOutput record_call(const std::shared_ptr<const FusedCall<T>>& call, const FusedResult& result) {
-  Tensor focus;
-  if (call->focus) {
-    const HeadRange heads = resolved(call->plan->focus->heads, call->shape.heads);
-    focus = result.focus.slice(1, heads.first, heads.first + heads.count);
-  }
   std::vector<Variable> inputs = call->inputs();
-  if (!should_record(inputs)) return {result.out, call->focus ? Variable(focus) : Variable()};
-  auto composed = [](const Kept<T>& kept, const Gradients& g, const Node& node) {
-    return composed_gradients(kept.call->in, *kept.call->plan, kept.call->dropout, kept.checked_inputs(node), g);
+  if (!should_record(inputs)) return {result.out, result.focus.defined() ? Variable(result.focus) : Variable()};
+  auto composed = [](const SavedCall<T>& saved, const Gradients& g, const Node& node) {
+    return composed_gradients(saved.call->in, *saved.call->plan, saved.call->dropout, saved.checked_inputs(node), g);
   };
-  Kept<T> kept{call,
-               std::vector<Saved>(inputs.begin(), inputs.end()),
-               bounds_and_masks(call->in, *call->plan),
-               {{}, result.log_total, result.focus, result.steps}};
-  kept.watched.emplace_back(result.focus, "second result");
-  auto node = make_node("fused_attention", inputs, fused_rule(std::move(kept), gradients_on_strips<T>, composed));
+  SavedCall<T> saved{call,
+                     std::vector<Saved>(inputs.begin(), inputs.end()),
+                     bounds_and_masks(call->in, *call->plan),
+                     {{}, result.log_total, result.focus, result.steps}};
+  saved.watched.emplace_back(result.focus, "second result");
+  auto node = make_node("fused_attention", inputs, fused_rule(std::move(saved), gradients_on_strips<T>, composed));
   Variable out = output_of(node, 0, result.out);
-  return {out, call->focus ? output_of(node, 1, focus) : Variable()};
+  return {out, result.focus.defined() ? output_of(node, 1, result.focus) : Variable()};
 }
 
 template <class T>

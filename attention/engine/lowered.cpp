@@ -85,9 +85,6 @@ std::vector<LoweredCapture> LoweredCall::captures() const {
   return all;
 }
 
-namespace {
-
-/// x with dimensions of 1 added in front until it has `rank`.
 Tensor with_rank(Tensor x, int rank) {
   while (x.rank() < rank) x = x.unsqueeze(0);
   return x;
@@ -111,11 +108,33 @@ LoweredCapture lowered(const Capture& capture) {
   }
 }
 
+std::vector<LoweredCapture> lowered(const std::vector<Capture>& captures) {
+  std::vector<LoweredCapture> all;
+  for (const Capture& capture : captures) all.push_back(lowered(capture));
+  return all;
+}
+
 // ---- The plan
 
-/// The parts of a plan that have no form as records; null if there is none.
-const char* missing_part(const Plan& plan) {
-  if (plan.focus) return "a focus that is carried from query to query";
+LoweredScore lowered(const Score& score) {
+  switch (score.form) {
+    case Score::Form::product:
+      return {score.queries, score.keys, {}, score.scale};
+    case Score::Form::hidden:
+      return {score.queries, score.keys, score.weight};
+    case Score::Form::location: {
+      const LoweredCapture entries{score.queries, with_rank(score.queries.value(), 4), Indexing::query_column,
+                                   score.queries.size(-1) - 1};
+      return {{}, {}, {}, 1, {{pointwise_formula<AddBias, Per::pair>(AddBias{})}, {entries}}};
+    }
+    case Score::Form::none:
+      return {};
+    default:
+      return {{}, {}, {}, 1, {}, "a score for each dimension of the values"};
+  }
+}
+
+const char* part_between_heads(const Plan& plan) {
   if (!plan.mixings.empty()) return "mixing of heads";
   if (!plan.second_maps.empty()) return "a second map of weights";
   for (const Normalizer& part : plan.normalizers)
@@ -123,34 +142,14 @@ const char* missing_part(const Plan& plan) {
   return nullptr;
 }
 
-/// Adds a score. Returns a score that has no such form, or null.
-const char* add_score(const Score& score, LoweredCall& call) {
-  switch (score.form) {
-    case Score::Form::product:
-      call.queries = score.queries, call.keys = score.keys, call.scale = score.scale;
-      return nullptr;
-    case Score::Form::location:  // a bias on logits of 0
-      call.logit.parts.push_back(pointwise_formula<AddBias, Per::pair>(AddBias{}));
-      call.logit.captures.push_back(
-          {score.queries, score.queries.value(), Indexing::query_column, score.queries.size(3) - 1});
-      return nullptr;
-    case Score::Form::hidden:
-      call.queries = score.queries, call.keys = score.keys, call.hidden_weight = score.weight;
-      call.is_exact = true;
-      return nullptr;
-    case Score::Form::none:
-      return nullptr;
-    default:
-      return "a score for each dimension of the values";
-  }
-}
+namespace {
 
 /// Adds the formula of a term. Returns a term that has none, or null.
 const char* add_term(const PairTerm& term, LoweredFormula& to) {
   const auto* formula = std::get_if<PointwiseFormula>(&term.what);
   if (!formula) return "a term of whole rows";
   to.parts.push_back(*formula);
-  for (const Capture& capture : term.captures) to.captures.push_back(lowered(capture));
+  for (const LoweredCapture& capture : lowered(term.captures)) to.captures.push_back(capture);
   return nullptr;
 }
 
@@ -227,11 +226,15 @@ std::vector<HeadRange> groups_of_heads(const Plan& plan, std::int64_t H) {
 }
 
 Lowered lower(const AttentionContext& in, const Plan& plan) {
-  if (const char* missing = missing_part(plan)) return missing;
+  if (plan.focus) return "a focus that is carried from query to query";
+  if (const char* missing = part_between_heads(plan)) return missing;
   LoweredCall call;
   call.values = in.value;
   call.query_count = in.query.size(2), call.query_offset = in.query_offset;
-  if (const char* missing = add_score(scores_of_all_heads(plan, in).at(0), call)) return missing;
+  const LoweredScore score = lowered(scores_of_all_heads(plan, in).at(0));
+  if (score.missing) return score.missing;
+  call.queries = score.queries, call.keys = score.keys, call.scale = score.scale, call.logit = score.bias;
+  call.hidden_weight = score.hidden_weight, call.is_exact = score.hidden_weight.defined();
   for (const auto* terms : {&plan.score_changes, &plan.biases})
     for (const PairTerm& term : *terms)
       if (const char* missing = add_bias(term, in, call)) return missing;

@@ -66,6 +66,15 @@ struct LoweredFormula {
   Expression gradients() const;
 };
 
+/// A score as a product of queries and keys or a hidden layer, and a formula of it.
+struct LoweredScore {
+  Variable queries, keys;       ///< [B, H, I, n], [B, H, J, n]; undefined: the product is 0
+  Variable hidden_weight = {};  ///< v of v · tanh(q_i + k_j), [n] or [H, n]; undefined: the score is scale q_i · k_j
+  double scale = 1;
+  LoweredFormula bias = {};       ///< Score::Form::location is a bias on a product of 0
+  const char* missing = nullptr;  ///< the name of a score that has no such form, a string literal; null: it has one
+};
+
 /// Keys that belong to no token: every query sees them, with the logit scale q · k, which formulas do not change.
 struct LoweredExtraKeys {
   Variable queries;       ///< [B, H, I, n]
@@ -112,6 +121,16 @@ struct LoweredCall {
   /// The captures of the logit, then those of the window.
   std::vector<LoweredCapture> captures() const;
 };
+
+// Lowering of single members of a plan, for engines in which heads with different terms are one call.
+LoweredCapture lowered(const Capture& capture);
+std::vector<LoweredCapture> lowered(const std::vector<Capture>& captures);
+LoweredScore lowered(const Score& score);
+/// A part of the plan that needs other heads, another map or a custom normaliser, and so has no form in a fused engine,
+/// as a string literal; null if there is none.
+const char* part_between_heads(const Plan& plan);
+/// x with dimensions of 1 added in front until it has `rank`.
+Tensor with_rank(Tensor x, int rank);
 
 /// A plan as a LoweredCall, or the part of it that has no such form, a string literal.
 using Lowered = std::variant<LoweredCall, const char*>;

@@ -1,56 +1,123 @@
 /// The softmax with a focus (formula/focus.h) on strips: the weights of each query, and the focus carried to the next
 /// one.
 #pragma once
-#include <cmath>
-#include <utility>
-#include <vector>
-
-#include "attention/engine/cpu/strips.h"
+#include "attention/engine/cpu/softmax_strips.h"
+#include "attention/engine/seen_keys.h"
 #include "attention/formula/focus.h"
 
 namespace fovea {
-
-/// The focus of one head, indexed by query.
-template <class T>
-struct FocusOfHead {
-  T* after;           ///< the focus after each query
-  const T* gradient;  ///< gradient of each focus from its uses outside of the softmax; null: it has none
-  T* carry;           ///< in the backward pass: gradient of the focus after this query, from the next query
-};
 
 /// Replaces the softmax on its heads. The strips of a head are processed in the order of queries, in the backward pass
 /// in the opposite order.
 template <class T>
 class FocusStrips : public StripPart {
  public:
-  explicit FocusStrips(const FocusedSoftmax& form);
-  std::vector<Variable> inputs() const override;
-  Tensor gradient_room(std::size_t k, const StripShape& shape) const override;
+  FocusStrips(const FocusedSoftmax& form, const StripShape& s) : form_(form), gate_(form.gate.value().contiguous()) {
+    inputs = {{form.gate, {s.sentences, s.heads, s.queries}}};
+    if (!form.previous.defined()) return;
+    inputs.push_back({form.previous, {s.sentences, s.heads}});
+    previous_ = form.previous.value().unsqueeze(-1);
+  }
 
   /// Whether the keys that a query sees depend on the query before. Then strips have one row, and keys() restricts the
-  /// keys of row 0 to the interval first ≤ j < second.
+  /// keys of row 0 to an interval.
   bool chooses_keys() const { return std::isfinite(form_.threshold); }
-  std::pair<std::int64_t, std::int64_t> keys(const StripRows<T>& rows, const FocusOfHead<T>& focus) const;
+  Interval keys(const StripRows<T>& rows) const {
+    const std::int64_t t = rows.first_query;
+    const FocusWindow window =
+        focus_window(static_cast<double>(focus_before(rows, t)), static_cast<double>(gate_at(rows, t)), form_.sigma,
+                     form_.has_focus(t) ? form_.threshold : infinity<double>, rows.visible_end[0]);
+    return {window.first, window.last + 1};
+  }
+
+  void start(const StripItem&, Workspace&) override { carry_ = 0; }
 
   /// Replaces logits by weights, and writes log_total[r], the logarithm of row r's normaliser, and the focus.
-  void forward(const StripRows<T>& rows, T* strip, LogTotal<T>* log_total, const FocusOfHead<T>& focus) const;
+  void forward(const StripRows<T>& rows, T* strip, LogTotal<T>* log_total) const {
+    for (std::int64_t r = 0; r < rows.count; ++r, strip += rows.stride) {
+      const StripRows<T> row = rows.row(r);
+      const std::int64_t first = rows.first[r];
+      penalize(rows, r, strip);
+      softmax_rows<T>({&row, 1}, strip, -infinity<T>, log_total + r);
+      after[rows.first_query + r] = sum_of_vectors<T>(rows.end[r] - first, [&](std::int64_t j, auto count) {
+        return filled(load_vector(strip + first + j, count) * key_numbers<T>(first + j), count, T(0));
+      });
+    }
+  }
   /// Replaces logits by weights, where log_total and the focus have their values from forward().
-  void forward_again(const StripRows<T>& rows, T* strip, const LogTotal<T>* log_total,
-                     const FocusOfHead<T>& focus) const;
+  void forward_again(const StripRows<T>& rows, T* strip, const LogTotal<T>* log_total) const {
+    for (std::int64_t r = 0; r < rows.count; ++r) penalize(rows, r, strip + r * rows.stride);
+    softmax_rows_again<T>({&rows, 1}, strip, log_total);
+  }
   /// Replaces the gradient of the weights by that of the logits.
-  void backward(const StripRows<T>& rows, const T* weights, T* gradient, const FocusOfHead<T>& focus,
-                std::span<Tensor> gradients) const;
+  void backward(const StripRows<T>& rows, const T* weights, T* gradient) {
+    for (std::int64_t r = rows.count - 1; r >= 0; --r) {
+      const StripRows<T> own = rows.row(r);
+      const std::int64_t t = rows.first_query + r;
+      const Vec<T> focus_gradient(carry_ + (after_gradient ? after_gradient[t] : T(0)));
+      T* row = gradient + r * rows.stride;
+      for_keys<T>(rows.first[r], rows.end[r], [&](std::int64_t j, auto count) {
+        store_vector(load_vector(row + j, count) + focus_gradient * key_numbers<T>(j), row + j, count);
+      });
+      softmax_rows_backward<T>({&own, 1}, weights + r * rows.stride, row, nullptr);
+      carry_ = backward_penalty(rows, r, row);
+      if (t == 0 && gradients.size() > 1 && gradients[1].defined())
+        gradients[1].mutable_data<T>()[rows.sentence * gradients[1].size(1) + rows.head] = carry_;
+    }
+  }
+
+  /// Of the current head, indexed by query: the focus after each query, and the gradient of each focus from its uses
+  /// outside of the softmax, null if it has none.
+  T* after = nullptr;
+  const T* after_gradient = nullptr;
 
  private:
-  T focus_before(const StripRows<T>& rows, std::int64_t t, const FocusOfHead<T>& focus) const;
-  T gate_at(const StripRows<T>& rows, std::int64_t t) const;
-  void penalize(const StripRows<T>& rows, std::int64_t r, T* row, const FocusOfHead<T>& focus) const;
-  T backward_penalty(const StripRows<T>& rows, std::int64_t r, const T* gradient, const FocusOfHead<T>& focus,
-                     const Tensor& gate_room) const;
   T scale() const { return static_cast<T>(1 / (2 * form_.sigma * form_.sigma)); }
+  /// The focus before query t.
+  T focus_before(const StripRows<T>& rows, std::int64_t t) const {
+    if (t > 0) return after[t - 1];
+    return previous_.defined() ? previous_.data<T>()[broadcast_offset(previous_, rows.sentence, rows.head, 0)]
+                               : static_cast<T>(form_.first_focus);
+  }
+  T gate_at(const StripRows<T>& rows, std::int64_t t) const {
+    return gate_.data<T>()[broadcast_offset(gate_, rows.sentence, rows.head, t)];
+  }
+
+  /// Subtracts the penalty: z − g (s − p)² / (2 sigma²), in place in row r.
+  void penalize(const StripRows<T>& rows, std::int64_t r, T* row) const {
+    const std::int64_t t = rows.first_query + r;
+    if (!form_.has_focus(t)) return;
+    const Vec<T> center(focus_before(rows, t)), strength(gate_at(rows, t) * scale());
+    for_keys<T>(rows.first[r], rows.end[r], [&](std::int64_t j, auto count) {
+      const Vec<T> distance = key_numbers<T>(j) - center;
+      store_vector(load_vector(row + j, count) - strength * distance * distance, row + j, count);
+    });
+  }
+
+  /// The penalty's backward pass for row r, given the gradient of its logits. Writes the gradient of the gate. Returns
+  /// that of the focus before the query: 0 if there is none, or if it is detached.
+  T backward_penalty(const StripRows<T>& rows, std::int64_t r, const T* gradient) const {
+    const std::int64_t t = rows.first_query + r, first = rows.first[r];
+    if (!form_.has_focus(t)) return 0;
+    const Vec<T> center(focus_before(rows, t));
+    auto moment = [&](auto power) {
+      return sum_of_vectors<T>(rows.end[r] - first, [&](std::int64_t j, auto count) {
+        const Vec<T> distance = key_numbers<T>(first + j) - center;
+        Vec<T> weighted = load_vector(gradient + first + j, count) * distance;
+        if constexpr (power == 2) weighted *= distance;
+        return filled(weighted, count, T(0));
+      });
+    };
+    if (const Tensor& buffer = gradients[0]; buffer.defined())
+      buffer.mutable_data<T>()[broadcast_offset(buffer, rows.sentence, rows.head, t)] =
+          -scale() * moment(std::integral_constant<int, 2>{});
+    if (form_.detach) return 0;
+    return 2 * scale() * gate_at(rows, t) * moment(std::integral_constant<int, 1>{});
+  }
 
   FocusedSoftmax form_;
   Tensor gate_, previous_;  ///< previous_ [B, h or 1, 1]
+  T carry_ = 0;             ///< in the backward pass: gradient of the focus after this query, from the next query
 };
 
 }  // namespace fovea

@@ -1,41 +1,23 @@
 #include "attention/engine/cpu/fused_call.h"
 
 #include <algorithm>
-#include <limits>
+
+#include "attention/engine/cpu/hidden_strips.h"
+#include "attention/engine/cpu/term_strips.h"
+#include "attention/engine/cpu/value_strips.h"
+#include "attention/engine/cpu/window_strips.h"
 
 namespace fovea {
 
 template <class T>
 std::vector<Variable> FusedCall<T>::inputs() const {
-  std::vector<Variable> all{in.value};
-  for_parts([&](const StripPart& part) {
-    for (Variable& input : part.inputs()) all.push_back(std::move(input));
+  std::vector<Variable> all;
+  for_kinds([&](const auto& parts) {
+    for (const auto& part : parts)
+      for (const StripInput& input : part.model->inputs) all.push_back(input.variable);
   });
   if (plan->sink.defined()) all.push_back(plan->sink);
   return all;
-}
-
-// ---- Which keys a query sees
-
-template <class T>
-void FusedCall<T>::exclude_between_intervals(const StripRows<T>& rows, std::int64_t r, T* row) const {
-  const Interval visible{rows.visible_first[r], rows.visible_end[r]},
-      windowed = seen.interval(0, visible, rows.sentence, rows.head, rows.first_query + r);
-  if (windowed.first <= rows.first[r] && rows.end[r] <= windowed.end) return;
-  std::int64_t j = rows.first[r];
-  while (j < rows.end[r]) {
-    std::int64_t next = rows.end[r];  // the first key from j on that is seen
-    for (std::size_t k = 0; k < seen.intervals(); ++k) {
-      const Interval keys = seen.interval(k, visible, rows.sentence, rows.head, rows.first_query + r);
-      if (!keys.empty() && keys.end > j) next = std::min(next, std::max(j, keys.first));
-    }
-    std::fill(row + j, row + next, -std::numeric_limits<T>::infinity());
-    j = next;
-    for (std::size_t k = 0; k < seen.intervals(); ++k) {
-      const Interval keys = seen.interval(k, visible, rows.sentence, rows.head, rows.first_query + r);
-      if (keys.contains(j)) j = keys.end;
-    }
-  }
 }
 
 template <class T>
@@ -43,15 +25,32 @@ void FusedCall<T>::exclude(const StripRows<T>& rows, T* strip) const {
   if (seen.intervals() == 1 && masks.empty()) return;
   for (std::int64_t r = 0; r < rows.count; ++r) {
     T* row = strip + r * rows.stride;
-    if (seen.intervals() > 1) exclude_between_intervals(rows, r, row);
+    const std::int64_t first = rows.first[r], end = rows.end[r];
+    auto interval = [&, visible = Interval{rows.visible_first[r], rows.visible_end[r]}](std::size_t k) {
+      return seen.interval(k, visible, rows.sentence, rows.head, rows.first_query + r);
+    };
+    const Interval windowed = interval(0);
+    const bool has_gaps = seen.intervals() > 1 && !(windowed.first <= first && end <= windowed.end);
+    for (std::int64_t j = first, next; has_gaps && j < end; j = next) {
+      std::int64_t seen_until = j;
+      next = end;  // then: the first key behind j where an interval begins
+      for (std::size_t k = 0; k < seen.intervals(); ++k) {
+        const Interval keys = interval(k);
+        if (keys.contains(j)) seen_until = std::max(seen_until, keys.end);
+        if (!keys.empty() && keys.first > j) next = std::min(next, keys.first);
+      }
+      if (seen_until > j)
+        next = seen_until;
+      else
+        std::fill(row + j, row + next, -infinity<T>);
+    }
     for (const HeadMask& part : masks) {
       const std::int64_t h = rows.head - part.heads.first;
       if (h < 0 || part.heads.count <= h) continue;
       const auto* allowed = reinterpret_cast<const std::uint8_t*>(part.mask.address()) +
                             broadcast_offset(part.mask, rows.sentence, h, rows.first_query + r);
-      const std::int64_t end = rows.end[r];
-      for (std::int64_t j = rows.first[r]; j < end; ++j)  // without a branch: the compiler makes vectors of it
-        row[j] = allowed[j] ? row[j] : -std::numeric_limits<T>::infinity();
+      for (std::int64_t j = first; j < end; ++j)  // without a branch: the compiler makes vectors of it
+        row[j] = allowed[j] ? row[j] : -infinity<T>;
     }
   }
 }
@@ -60,88 +59,113 @@ void FusedCall<T>::exclude(const StripRows<T>& rows, T* strip) const {
 
 namespace {
 
-/// Lets the form on strips act on the heads of its part of the plan.
-template <class Strips>
-void set_heads(Strips& strips, HeadRange part, const AttentionContext& in) {
-  const HeadRange heads = resolved(part, in.query.size(1));
-  strips.first_head = heads.first;
-  strips.heads = heads.count;
-}
-
 /// The plan with the scores of all heads. The default_score() of some heads reads slices of queries and keys, and
 /// second derivatives are those of the very slices that the engine has read.
 std::shared_ptr<const Plan> with_all_scores(const std::shared_ptr<const Plan>& plan, const AttentionContext& in) {
-  if (plan->scores.empty()) return plan;
   auto complete = std::make_shared<Plan>(*plan);
   complete->scores = scores_of_all_heads(*plan, in);
   return complete;
 }
 
-/// Adds the scores' forms on strips.
+/// Adds a part that make() constructs.
+template <class Strips>
+void add_part(std::vector<PartOfCall<Strips>>& parts, HeadRange heads, std::function<std::unique_ptr<Strips>()> make) {
+  parts.push_back({heads, make, make()});
+}
+/// Adds a part. Each thread has a copy of it.
+template <class Kind, class Strips>
+void add(std::vector<PartOfCall<Kind>>& parts, HeadRange heads, Strips strips) {
+  add_part<Kind>(parts, heads, [strips = std::move(strips)] { return std::make_unique<Strips>(strips); });
+}
+
+/// Adds the parts of a plan to a call, whose shape is known.
 template <class T>
-void add_scores(FusedCall<T>& call) {
-  for (const Score& score : scores_of_all_heads(*call.plan, call.in)) {
-    call.scores.push_back(strips_of<T>(score));
-    set_heads(*call.scores.back(), score.heads, call.in);
-    if (call.scores.back()->dimensions() == 0) continue;
-    call.by_dimension = true;
-    call.planes = call.scores.back()->dimensions();
+class PartsOfPlan {
+ public:
+  explicit PartsOfPlan(FusedCall<T>& call) : call_(call) {}
+
+  /// Adds all parts. Returns the kind of a part that has no form on strips, or null.
+  const char* add_all() {
+    const Plan& plan = *call_.plan;
+    for (const Score& score : plan.scores) add_score(score);
+    if (plan.focus && call_.by_dimension) return "a focus with weights for each dimension of the values";
+    if (plan.focus) {
+      const HeadRange heads = heads_of(*plan.focus);
+      add(call_.focus, heads, FocusStrips<T>(*plan.focus, shape_of(heads)));
+    }
+    for (const auto* terms : {&plan.score_changes, &plan.biases, &plan.windows}) {
+      if (terms == &plan.windows) call_.biases = call_.terms.size();
+      for (const PairTerm& term : *terms)
+        if (const char* missing = add_term(term)) return missing;
+    }
+    const HeadRange all{0, call_.shape.heads};
+    if (call_.planes == 1)
+      add(call_.values, all, MatrixValues<T>(call_.in.value, call_.shape));
+    else
+      add(call_.values, all, PlaneValues<T>(call_.in.value, call_.shape));
+    for (const RelativeValues& term : plan.values) {
+      const HeadRange heads = heads_of(term);
+      add(call_.values, heads, RelativeStrips<T>(term.captures[0].value, term.clip, shape_of(heads)));
+    }
+    if (call_.by_dimension && !plan.values.empty())
+      return "an addition to the output, beside weights for each dimension of the values,";
+    return nullptr;
   }
-}
 
-/// Adds the focus, if there is one. Returns false if strips cannot have it.
-template <class T>
-bool add_focus(FusedCall<T>& call) {
-  const Plan& plan = *call.plan;
-  if (!plan.focus) return true;
-  if (call.by_dimension) return false;
-  call.focus = std::make_unique<FocusStrips<T>>(*plan.focus);
-  set_heads(*call.focus, plan.focus->heads, call.in);
-  return true;
-}
-
-/// The part around the normaliser that strips cannot compute; null if there is none. (A term's form says whether it
-/// can.)
-const char* part_without_strips(const Plan& plan) {
-  if (!plan.dilations.empty()) return "a dilated window";
-  if (!plan.mixings.empty()) return "mixing of heads";
-  if (!plan.second_maps.empty()) return "a second map of weights";
-  if (!plan.extra_keys.empty()) return "a set of keys without tokens";
-  for (const Normalizer& part : plan.normalizers)
-    if (part.form == Normalizer::Form::custom) return "a normaliser other than the softmax";
-  return nullptr;
-}
-
-/// Adds the forms on strips of all terms. Returns the kind of a term that has none, or null.
-template <class T>
-const char* add_strips(const std::vector<PairTerm>& terms, const AttentionContext& in,
-                       std::vector<std::unique_ptr<StripTerm<T>>>& strips) {
-  for (const PairTerm& term : terms) {
-    strips.push_back(strips_of<T>(term, context_of_heads(in, term.heads)));
-    if (!strips.back())
-      return std::holds_alternative<PointerWindow>(term.what) ? "a window with mask=discrete" : "a term of whole rows";
-    set_heads(*strips.back(), term.heads, in);
+ private:
+  HeadRange heads_of(const auto& part) const { return resolved(part.heads, call_.shape.heads); }
+  StripShape shape_of(HeadRange heads) const {
+    StripShape own = call_.shape;
+    own.heads = heads.count;
+    return own;
   }
-  return nullptr;
-}
 
-/// Adds the forms on strips of all parts. Returns a part that has none, or null.
-template <class T>
-const char* add_parts(FusedCall<T>& call) {
-  const Plan& plan = *call.plan;
-  add_scores(call);
-  if (!add_focus(call)) return "a focus with weights for each dimension of the values";
-  for (auto [terms, strips] : {std::pair(&plan.score_changes, &call.biases), std::pair(&plan.biases, &call.biases),
-                               std::pair(&plan.windows, &call.windows)})
-    if (const char* missing = add_strips(*terms, call.in, *strips)) return missing;
-  for (const RelativeValues& term : plan.values) {
-    call.values.push_back(relative_strips<T>(term.captures[0].value, term.clip));
-    set_heads(*call.values.back(), term.heads, call.in);
+  void add_score(const Score& score) {
+    const HeadRange heads = heads_of(score);
+    const StripShape shape = shape_of(heads);
+    if (score.form == Score::Form::hidden) return add(call_.scores, heads, AdditiveScore<T>(score, shape));
+    if (score.form == Score::Form::hidden_by_dimension) {
+      call_.by_dimension = true;
+      call_.planes = score.weight.size(-1);
+      return add(call_.scores, heads, FineGrainedScore<T>(score, shape));
+    }
+    const LoweredScore own = lowered(score);
+    if (own.queries.defined())
+      add(call_.scores, heads, DotScore<T>(own.queries, own.keys, own.scale, shape));
+    else
+      add(call_.scores, heads, ZeroScore<T>());
+    if (!own.bias.parts.empty()) add_formula(own.bias.parts[0], own.bias.captures, heads);
   }
-  if (call.by_dimension && !call.values.empty())
-    return "an addition to the output, beside weights for each dimension of the values,";
-  return nullptr;
-}
+
+  void add_formula(const PointwiseFormula& formula, const std::vector<LoweredCapture>& captures, HeadRange heads) {
+    add(call_.terms, heads, PointwiseStrips<T>(formula, captures, shape_of(heads)));
+  }
+
+  const char* add_term(const PairTerm& term) {
+    const HeadRange heads = heads_of(term);
+    if (const auto* formula = std::get_if<PointwiseFormula>(&term.what)) {
+      add_formula(*formula, lowered(term.captures), heads);
+    } else if (const auto* window = std::get_if<PointerWindow>(&term.what)) {
+      if (window->mask == PointerWindow::Mask::discrete) return "a window with mask=discrete";
+      add(call_.terms, heads, WindowStrips<T>(*window, term.captures, shape_of(heads)));
+    } else if (std::holds_alternative<Renormalization>(term.what)) {
+      add(call_.terms, heads, RenormalizeStrips<T>());
+    } else {
+      const auto* own = dynamic_cast<const WithStrips*>(std::get<std::shared_ptr<const CustomTerm>>(term.what).get());
+      if (!own) return "a term of whole rows";
+      std::vector<Variable> captured;
+      for (const Capture& capture : term.captures) captured.push_back(capture.value);
+      const StripForm form = own->strips(context_of_heads(call_.in, heads), captured);
+      if constexpr (std::is_same_v<T, float>)
+        add_part(call_.terms, heads, form.f32);
+      else
+        add_part(call_.terms, heads, form.f64);
+    }
+    return nullptr;
+  }
+
+  FusedCall<T>& call_;
+};
 
 /// The largest number of a strip's rows: a strip takes about 128 KiB, and the number is a multiple of 16 from 16 to 64,
 /// or less if a part has fewer queries.
@@ -166,40 +190,31 @@ constexpr std::int64_t worth_rounding = 65;
 /// With this many sentences each thread can process whole sentences. parts_of() is 1 then.
 constexpr std::int64_t many_sentences = 32;
 
-/// Whether strips may be processed in pieces: all parts can, and there are keys that are always seen.
-template <class T>
-bool takes_pieces(const FusedCall<T>& call) {
-  auto all = [](const auto& parts) {
-    return std::all_of(parts.begin(), parts.end(), [](const auto& part) { return part->takes_pieces(); });
-  };
-  return call.seen.intervals() > 1 && !call.focus && all(call.scores) && all(call.biases) && all(call.windows) &&
-         all(call.values);
-}
-
-/// A mask with rank 4 and contiguous rows.
-HeadMask mask_with_rows(const HeadMask& part, const StripShape& s) {
-  return {rows_of_keys(as_rank(part.mask, 4), s.keys), resolved(part.heads, s.heads)};
-}
-
 }  // namespace
 
 template <class T>
 PlannedCall<T> plan_call(const AttentionContext& in, const std::shared_ptr<const Plan>& plan,
                          const AttentionDropout& dropout) {
-  if (const char* missing = part_without_strips(*plan)) return {nullptr, missing};
+  if (!plan->dilations.empty()) return {nullptr, "a dilated window"};
+  if (!plan->extra_keys.empty()) return {nullptr, "a set of keys without tokens"};
+  if (const char* missing = part_between_heads(*plan)) return {nullptr, missing};
   auto call = std::make_shared<FusedCall<T>>();
   call->in = in;
   call->plan = with_all_scores(plan, in);
   call->dropout = dropout;
-  const std::int64_t B = in.query.size(0), H = in.query.size(1), I = in.query.size(2);
-  if (const char* missing = add_parts(*call)) return {nullptr, missing};
-  call->shape = {B, H, I, in.key.size(2), in.query_offset, call->focus ? 1 : parts_of(B * H, I), B >= many_sentences};
+  const std::int64_t B = in.query.size(0), H = in.query.size(1), I = in.query.size(2), J = in.key.size(2);
+  call->shape = {B, H, I, J, in.query_offset, plan->focus ? 1 : parts_of(B * H, I), B >= many_sentences};
+  if (const char* missing = PartsOfPlan<T>(*call).add_all()) return {nullptr, missing};
   call->rows = strip_rows(*call);
-  if (std::min(I, call->shape.keys) >= worth_rounding) call->products = matmul_precision();
+  if (std::min(I, J) >= worth_rounding) call->products = matmul_precision();
   call->seen = SeenKeys(in, *plan);
-  call->in_pieces = takes_pieces(*call);
-  call->same_keys = !call->seen.varies(2, {0, H}) && !(call->focus && call->focus->chooses_keys());
-  for (const HeadMask& mask : plan->masks) call->masks.push_back(mask_with_rows(mask, call->shape));
+  call->by_interval = call->seen.intervals() > 1;
+  call->for_kinds([&](const auto& parts) {
+    for (const auto& part : parts) call->by_interval = call->by_interval && part.model->by_interval;
+  });
+  call->same_keys = !call->seen.varies(2, {0, H}) && !(plan->focus && call->focus[0].model->chooses_keys());
+  for (const HeadMask& part : plan->masks)
+    call->masks.push_back({rows_of_keys(with_rank(part.mask, 4), J), resolved(part.heads, H)});
   return {call, nullptr};
 }
 

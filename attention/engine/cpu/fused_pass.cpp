@@ -1,402 +1,562 @@
 #include "attention/engine/cpu/fused_pass.h"
 
-#include <limits>
+#include <mutex>
 
 #include "tensor/random.h"
 
 namespace fovea {
 
+namespace {
+
+/// Up to this many keys a head's strip is no larger than its inputs.
+constexpr std::int64_t few_keys = 64;
+/// Two intervals of keys with at least this many keys between them are processed one by one. With fewer, that costs
+/// more than computing the keys between.
+constexpr std::int64_t least_gap = 64;
+
+/// What all threads of a pass share.
 template <class T>
-FusedPass<T>::FusedPass(const FusedCall<T>& call, const FusedResult& result, GradientRooms* rooms)
-    : call_(call),
-      shape_(call.shape),
-      result_(result),
-      rooms_(rooms),
-      stride_(strip_stride<T>(call.shape.keys)),
-      value_(with_unit_rows(call.in.value.value())) {
+struct Pass {
+  const FusedCall<T>& call;
+  const FusedResult& result;
+  Tensor weights;                       ///< of the forward pass, where they are written for a trace, or undefined
+  Tensor out_gradient, focus_gradient;  ///< undefined in the forward pass; focus_gradient may be undefined
+  std::vector<Tensor> gradients = {};   ///< of FusedCall::inputs(); undefined where not wanted
+  T *log_total = {}, *focus = {}, *steps = {};  ///< of the result, or null; the backward pass only reads them
+
+  /// A tensor [B, H, X, D] of which a thread fetches the rows of the next item's head into the cache while it processes
+  /// one item; strides are in bytes.
+  struct Prefetched {
+    RowsAhead::Matrix first;  ///< the matrix of sentence 0, head 0
+    std::int64_t sentence_stride, head_stride;
+  };
+  std::vector<Prefetched> prefetched = {};
+
+  bool is_backward() const { return out_gradient.defined(); }
+
+  void prefetch(const Tensor& x) {
+    constexpr std::int64_t most = 64 << 10, element = sizeof(T);  // bytes of one matrix: several must fit the cache
+    if (!x.defined() || x.rank() != 4 || x.size(0) != call.shape.sentences || x.size(1) != call.shape.heads) return;
+    if (x.strides()[3] != 1 || x.size(2) * x.size(3) * element > most) return;
+    prefetched.push_back({{x.address(), x.strides()[2] * element, x.size(2), x.size(3) * element},
+                          x.strides()[0] * element,
+                          x.strides()[1] * element});
+  }
+
+  /// Processes all items, on all threads.
+  void run();
+};
+
+/// One thread's part of a pass. It processes items one after the other; all members below are of the current item and
+/// strip.
+template <class T>
+class ThreadOfPass {
+ public:
+  explicit ThreadOfPass(Pass<T>& pass)
+      : pass_(pass), call_(pass.call), shape_(pass.call.shape), stride_(strip_stride<T>(pass.call.shape.keys)) {
+    space_.products = call_.products;
+    if (call_.plan->sink.defined()) sink_ = call_.plan->sink.value().contiguous();
+    std::size_t next = 0;
+    auto copy = [&](const auto& parts, auto& own) {
+      for (const auto& part : parts) {
+        own.push_back(part.make());
+        own.back()->heads = part.heads;
+        const std::size_t inputs = part.model->inputs.size();
+        if (pass.is_backward()) own.back()->gradients = std::span<Tensor>(pass.gradients).subspan(next, inputs);
+        next += inputs;
+      }
+    };
+    copy(call_.scores, scores_), copy(call_.terms, terms_), copy(call_.focus, focus_), copy(call_.values, values_);
+    const std::size_t intervals = call_.seen.intervals();
+    bounds_.resize((4 + (call_.by_interval ? 2 * intervals : 0)) * static_cast<std::size_t>(call_.rows));
+    hulls_.resize(intervals);
+  }
+
+  /// Processes item `number`; items are counted over sentences, heads and parts. Prefetches for the next one, unless
+  /// this is the last item of the thread.
+  void process(std::int64_t number, bool is_last) {
+    WorkspaceScope taken(space_);
+    const std::int64_t h = number / shape_.parts % shape_.heads, part = number % shape_.parts,
+                       begin = shape_.queries * part / shape_.parts, end = shape_.queries * (part + 1) / shape_.parts,
+                       most = call_.rows_of_head(h);
+    item_ = {number / shape_.parts / shape_.heads,
+             h,
+             part,
+             (end - begin + most - 1) / most,
+             !pass_.is_backward() || !pass_.steps,
+             pass_.is_backward()};
+    for_own_parts([&](StripPart& own) {
+      StripItem item = item_;
+      item.head -= own.heads.first;
+      own.start(item, space_);
+    });
+    for (const auto& score : scores_)
+      if (score->acts_on(h)) score_ = score.get();
+    if (has_focus()) {
+      const std::int64_t own = (item_.sentence * focus_[0]->heads.count + h - focus_[0]->heads.first) * shape_.queries;
+      focus_[0]->after = pass_.focus + own;
+      if (pass_.focus_gradient.defined()) focus_[0]->after_gradient = pass_.focus_gradient.template data<T>() + own;
+    }
+    space_.ahead.clear();
+    if (!is_last) prefetch_item(number + 1);
+    // with a focus, the backward pass goes from the last strip to the first; then all have `most` rows but the last one
+    const bool from_last = pass_.is_backward() && !focus_.empty();
+    std::int64_t first = from_last ? begin + (end - begin - 1) / most * most : begin;
+    for (bool begins = true; begin <= first && first < end; begins = false) {
+      WorkspaceScope taken_by_strip(space_);
+      find_strip(first, std::min(most, end - first), begins);
+      make_steps();
+      if (pass_.is_backward())
+        backward_strip();
+      else
+        forward_strip();
+      first += from_last ? -most : rows_.count;
+    }
+    for_own_parts([](StripPart& own) { own.finish(); });
+    space_.ahead.fetch_all();
+  }
+
+ private:
+  /// body(part) for the parts that act on the item's head.
+  template <class Body>
+  void for_own_parts(Body&& body) {
+    auto visit = [&](auto& parts) {
+      for (auto& part : parts)
+        if (part->acts_on(item_.head)) body(*part);
+    };
+    visit(scores_), visit(terms_), visit(focus_), visit(values_);
+  }
+  bool has_focus() const { return call_.has_focus(item_.head); }
+
+  /// Begins to prefetch for item `number`.
+  void prefetch_item(std::int64_t number) {
+    const std::int64_t sentence = number / shape_.parts / shape_.heads, h = number / shape_.parts % shape_.heads;
+    for (const auto& x : pass_.prefetched) {
+      RowsAhead::Matrix rows = x.first;
+      rows.data += sentence * x.sentence_stride + h * x.head_stride;
+      space_.ahead.add(rows);
+    }
+  }
+
+  // ---- Rows
+
+  /// Row r of the bounds begins at bound(n)[r]; these are `first` and `end` of the strip, those of the visible keys,
+  /// and then `first` and `end` of each interval.
+  std::int64_t* bound(std::size_t n) { return bounds_.data() + static_cast<std::int64_t>(n) * call_.rows; }
+
+  /// Sets rows_ and intervals_ to the strip of `most` queries from first_query on, or of fewer where a document ends:
+  /// the queries of a strip belong to one document, so that pairs of two documents are not computed. `begins`: whether
+  /// this is the first strip of the item that is processed.
+  void find_strip(std::int64_t first_query, std::int64_t most, bool begins) {
+    std::int64_t *visible_first = bound(2), *visible_end = bound(3);
+    rows_ = {.sentence = item_.sentence,
+             .head = item_.head,
+             .part = item_.part,
+             .first_query = first_query,
+             .count = most,
+             .query_offset = shape_.query_offset,
+             .keys = shape_.keys,
+             .first = bound(0),
+             .end = bound(1),
+             .visible_first = visible_first,
+             .visible_end = visible_end,
+             .hull_first = shape_.keys,
+             .hull_end = 0,
+             .stride = stride_,
+             .begins = begins};
+    std::fill(hulls_.begin(), hulls_.end(), Interval{shape_.keys, 0});
+    const bool ends_with_document = call_.in.document_start.defined() && !pass_.steps && focus_.empty();
+    for (std::int64_t r = 0; r < (call_.same_keys ? 1 : most); ++r) {
+      const Interval visible = call_.seen.visible(rows_.sentence, rows_.head, first_query + r);
+      if (ends_with_document && r > 0 && visible.first >= visible_end[0]) {
+        rows_.count = r;
+        break;
+      }
+      visible_first[r] = visible.first;
+      visible_end[r] = visible.end;
+      find_keys_of_row(visible, r);
+    }
+    if (call_.same_keys)
+      for (std::size_t n = 0; n < 4; ++n) std::fill_n(bound(n) + 1, rows_.count - 1, bound(n)[0]);
+    rows_.hull_first = std::min(rows_.hull_first, rows_.hull_end) / Vec<T>::lanes * Vec<T>::lanes;
+    intervals_ = {&rows_, 1};
+    if (call_.by_interval && !rows_.is_empty()) find_intervals();
+  }
+
+  /// Writes the keys of row r to the bounds, and adds them to the hull of the strip and to those of its intervals.
+  void find_keys_of_row(Interval visible, std::int64_t r) {
+    Interval all{0, 0};
+    for (std::size_t k = 0; k < hulls_.size(); ++k) {
+      const Interval keys = call_.seen.interval(k, visible, rows_.sentence, rows_.head, rows_.first_query + r);
+      if (k == 0) all = {keys.first, keys.first};  // where a row that sees nothing stands
+      if (keys.empty()) continue;
+      all = all.empty() ? keys : all.joined(keys);
+      hulls_[k] = hulls_[k].joined(keys);
+    }
+    if (call_.focus_chooses_keys(rows_.head)) all = all.within(focus_[0]->keys(own_rows(*focus_[0], rows_)));
+    bound(0)[r] = all.first;
+    bound(1)[r] = all.end;
+    if (all.empty()) return;
+    rows_.hull_first = std::min(rows_.hull_first, all.first);
+    rows_.hull_end = std::max(rows_.hull_end, all.end);
+  }
+
+  /// Sets intervals_: one for each group of hulls with at least least_gap keys between it and the next.
+  void find_intervals() {
+    std::sort(hulls_.begin(), hulls_.end(), [](Interval a, Interval b) { return a.first < b.first; });
+    separate_.clear();
+    for (const Interval hull : hulls_) {
+      if (hull.empty()) continue;
+      if (!separate_.empty() && hull.first < separate_.back().hull_end + least_gap) {
+        separate_.back().hull_end = std::max(separate_.back().hull_end, hull.end);
+        continue;
+      }
+      separate_.push_back(rows_);
+      separate_.back().interval = static_cast<std::int64_t>(separate_.size()) - 1;
+      separate_.back().begins = rows_.begins && separate_.size() == 1;
+      separate_.back().hull_first = hull.first / Vec<T>::lanes * Vec<T>::lanes;
+      separate_.back().hull_end = hull.end;
+    }
+    if (separate_.size() < 2) return;
+    intervals_ = separate_;
+    for (std::size_t n = 0; n < separate_.size(); ++n) {
+      StripRows<T>& keys = separate_[n];
+      std::int64_t *first = bound(4 + 2 * n), *end = bound(5 + 2 * n);
+      for (std::int64_t r = 0; r < rows_.count; ++r) {
+        first[r] = std::clamp(rows_.first[r], keys.hull_first, keys.hull_end);
+        end[r] = std::clamp(rows_.end[r], first[r], keys.hull_end);
+      }
+      keys.first = first;
+      keys.end = end;
+    }
+  }
+
+  /// Rows with the head counted as the part does.
+  static StripRows<T> own_rows(const StripPart& part, const StripRows<T>& rows) {
+    StripRows<T> own = rows;
+    own.head -= part.heads.first;
+    return own;
+  }
+  StripRows<T> rows_of_term(std::size_t t, const StripRows<T>& rows, std::int64_t plane) const {
+    StripRows<T> own = own_rows(*terms_[t], rows);
+    own.plane = plane;
+    own.begins = rows.begins && plane == 0;
+    own.saved = saved_[t] + plane * terms_[t]->saved_strips * rows_.size();
+    return own;
+  }
+
+  /// body(offset of the plane in a strip, number of the plane) for each plane.
+  template <class Body>
+  void for_planes(Body&& body) const {
+    for (std::int64_t p = 0; p < call_.planes; ++p) body(p * rows_.size(), p);
+  }
+  /// body(rows, offset of the plane, number of the plane) for each interval of each plane.
+  template <class Body>
+  void for_intervals(Body&& body) const {
+    for_planes([&](std::int64_t at, std::int64_t plane) {
+      for (const StripRows<T>& rows : intervals_) body(rows, at, plane);
+    });
+  }
+
+  T* take_strip() { return space_.take<T>(call_.planes * rows_.size()); }
+  /// The number of the strip's first row in a matrix [planes, B, H, I].
+  std::int64_t row_number(std::int64_t plane) const {
+    return ((plane * shape_.sentences + rows_.sentence) * shape_.heads + rows_.head) * shape_.queries +
+           rows_.first_query;
+  }
+  LogTotal<T>* log_totals(std::int64_t plane) const {
+    return reinterpret_cast<LogTotal<T>*>(pass_.log_total) + row_number(plane);
+  }
+  T sink() const { return sink_.defined() ? sink_.data<T>()[item_.head] : -infinity<T>; }
+  void clear_outside_of_keys(T* strip) const {
+    for_intervals([&](const StripRows<T>& rows, std::int64_t at, std::int64_t) { clear_outside(rows, strip + at); });
+  }
+
+  // ---- Steps
+
+  /// Sets steps_ to the steps of this strip: those that the forward pass stored, or else computes them. In a forward
+  /// pass that stores none all steps are in one place, and only the last one, the weights, remains.
+  void make_steps() {
+    T* stored = pass_.steps;  // in the result, or null: in the thread's memory
+    if (stored)
+      stored += ((item_.sentence * shape_.heads + item_.head) * shape_.parts + item_.part) * pass_.result.steps.size(1);
+    auto take = [&](std::int64_t strips) {
+      const std::int64_t elements = strips * call_.planes * rows_.size();
+      return stored ? std::exchange(stored, stored + elements) : space_.take<T>(elements);
+    };
+    saved_.clear();
+    for (const auto& term : terms_) saved_.push_back(take(term->saved_strips));
+    steps_.assign(terms_.size() + 1, take(1));
+    if (pass_.is_backward() || pass_.steps)
+      for (std::size_t t = 0; t < terms_.size(); ++t) steps_[t] = take(1);
+    if (!item_.logits) return;
+    logits(steps_[0]);
+    for (std::size_t t = 0; t <= terms_.size(); ++t) {
+      if (t == call_.biases) normalize(steps_[t]);
+      if (t < terms_.size()) apply(t, steps_[t], steps_[t + 1]);
+    }
+  }
+
+  /// Writes the logits of all planes.
+  void logits(T* strip) {
+    for (const StripRows<T>& rows : intervals_) score_->logits(own_rows(*score_, rows), strip, space_);
+    if (score_->planes > 0) return;
+    for_planes([&](std::int64_t at, std::int64_t) {
+      if (at > 0) std::copy_n(strip, rows_.size(), strip + at);
+    });
+  }
+
+  /// to = term t applied to `from`; a copy of `from` if the term does not act on this head. `to` may be `from`.
+  void apply(std::size_t t, const T* from, T* to) {
+    if (!terms_[t]->acts_on(item_.head)) {
+      if (to != from) copy(from, to);
+      return;
+    }
+    // windows write the visible pairs only, but products with the values read the hull
+    if (t >= call_.biases && to != from) clear_outside_of_keys(to);
+    for_intervals([&](const StripRows<T>& rows, std::int64_t at, std::int64_t plane) {
+      WorkspaceScope taken(space_);
+      terms_[t]->forward(rows_of_term(t, rows, plane), from + at, to + at, space_);
+    });
+  }
+
+  /// Replaces logits by weights: softmax, also with a focus, or densities. The backward pass uses the normalisers of
+  /// the forward pass.
+  void normalize(T* strip) {
+    for_intervals([&](const StripRows<T>& rows, std::int64_t at, std::int64_t) { call_.exclude(rows, strip + at); });
+    for_planes([&](std::int64_t at, std::int64_t plane) {
+      LogTotal<T>* totals = log_totals(plane);
+      T* matrix = strip + at;
+      if (has_focus()) {
+        const StripRows<T> own = own_rows(*focus_[0], rows_);
+        pass_.is_backward() ? focus_[0]->forward_again(own, matrix, totals) : focus_[0]->forward(own, matrix, totals);
+      } else if (call_.has_densities(item_.head)) {
+        density_rows<T>(intervals_, matrix);
+      } else if (pass_.is_backward()) {
+        softmax_rows_again<T>(intervals_, matrix, totals);
+      } else {
+        softmax_rows<T>(intervals_, matrix, sink(), totals);
+      }
+    });
+    clear_outside_of_keys(strip);
+  }
+
+  /// Copies what lies in the hull, of all planes. (A narrow window sees little of a strip.)
+  void copy(const T* from, T* to) const {
+    for_intervals([&](const StripRows<T>& rows, std::int64_t at, std::int64_t) {
+      for (std::int64_t r = 0; r < rows.count; ++r, at += stride_)
+        std::copy(from + at + rows.hull_first, from + at + rows.hull_end, to + at + rows.hull_first);
+    });
+  }
+
+  /// Dropout's factors of a strip, 1 / (1 − p) or 0, written only for the keys that a row sees. The composed engine
+  /// draws the same.
+  T* take_dropout_factors() {
+    T* factors = take_strip();
+    const DropoutMask mask = call_.dropout.mask(shape_.keys);
+    for_intervals([&](const StripRows<T>& rows, std::int64_t at, std::int64_t plane) {
+      for (std::int64_t r = 0; r < rows.count; ++r)
+        dropout_factors(mask, row_number(plane) + r, rows.first[r], rows.end[r], factors + at + r * stride_);
+    });
+    return factors;
+  }
+  /// Multiplies a strip by its dropout factors, in place.
+  void drop(const T* factors, T* strip) const {
+    for_intervals([&](const StripRows<T>& rows, std::int64_t at, std::int64_t) {
+      change_rows<T>({&rows, 1}, strip + at, [&](std::int64_t r, Vec<T> x, std::int64_t j, auto count) {
+        return x * load_vector(factors + at + r * stride_ + j, count);
+      });
+    });
+  }
+  T* copy_of_weights() {
+    T* weights = take_strip();
+    copy(steps_.back(), weights);
+    return weights;
+  }
+
+  // ---- Forward
+
+  void forward_strip() {
+    T* weights = steps_.back();
+    if (pass_.weights.defined()) store_weights(weights);
+    if (call_.dropout.probability > 0) {
+      if (pass_.steps) weights = copy_of_weights();  // the backward pass will read those of before
+      drop(take_dropout_factors(), weights);
+    }
+    const Tensor& out = pass_.result.out;
+    const MatrixView<T> out_rows = gradient_matrix<T>(out, item_).from(rows_.first_query, 0);
+    for (const StripRows<T>& rows : intervals_)
+      for (const auto& part : values_)
+        if (part->acts_on(item_.head)) part->forward(own_rows(*part, rows), weights, out_rows, space_);
+  }
+
+  /// Copies the strip's weights to the trace, with 0 for keys that a row does not see.
+  void store_weights(const T* strip) const {
+    const std::int64_t J = shape_.keys;
+    T* all = pass_.weights.template mutable_data<T>();
+    for_planes([&](auto, std::int64_t plane) { std::fill_n(all + row_number(plane) * J, rows_.count * J, T(0)); });
+    for_intervals([&](const StripRows<T>& rows, std::int64_t at, std::int64_t plane) {
+      for (std::int64_t r = 0; r < rows.count; ++r) {
+        const T* row = strip + at + r * stride_;
+        std::copy(row + rows.first[r], row + rows.end[r], all + (row_number(plane) + r) * J + rows.first[r]);
+      }
+    });
+  }
+
+  // ---- Backward
+
+  void backward_strip() {
+    const bool drops = call_.dropout.probability > 0;
+    const T* factors = drops ? take_dropout_factors() : nullptr;
+    T* weights = drops ? copy_of_weights() : steps_.back();
+    if (drops) drop(factors, weights);
+    const MatrixView<const T> g = head_matrix<T>(pass_.out_gradient, item_).from(rows_.first_query, 0);
+    T* gradient = take_strip();
+    for (const StripRows<T>& rows : intervals_)
+      for (const auto& part : values_)
+        if (part->acts_on(item_.head)) part->backward(own_rows(*part, rows), weights, g, gradient, space_);
+    clear_outside_of_keys(gradient);
+    if (drops) drop(factors, gradient);
+    for (std::size_t t = terms_.size() + 1; t-- > 0;) {
+      if (t < terms_.size()) back_through_term(t, steps_[t], gradient);
+      if (t == call_.biases) back_through_softmax(steps_[t], gradient);
+    }
+    back_through_score(gradient);
+  }
+
+  void back_through_term(std::size_t t, const T* from, T* gradient) {
+    if (!terms_[t]->acts_on(item_.head)) return;
+    for_intervals([&](const StripRows<T>& rows, std::int64_t at, std::int64_t plane) {
+      WorkspaceScope taken(space_);
+      terms_[t]->backward(rows_of_term(t, rows, plane), from + at, gradient + at, terms_[t]->gradients, space_);
+    });
+  }
+
+  void back_through_softmax(const T* weights, T* gradient) {
+    for_planes([&](std::int64_t at, std::int64_t plane) {
+      if (has_focus()) return focus_[0]->backward(own_rows(*focus_[0], rows_), weights + at, gradient + at);
+      if (call_.has_densities(item_.head)) return density_rows_backward<T>(intervals_, weights + at, gradient + at);
+      T* means = space_.take<T>(rows_.count);
+      softmax_rows_backward<T>(intervals_, weights + at, gradient + at, means);
+      if (!sink_.defined() || !pass_.gradients.back().defined()) return;
+      const Tensor& buffer = pass_.gradients.back();
+      T& of_sink = buffer.mutable_data<T>()[broadcast_offset(buffer, rows_.part, rows_.sentence, rows_.head)];
+      const LogTotal<T>* total = log_totals(plane);
+      for (std::int64_t r = 0; r < rows_.count; ++r) of_sink -= exp(sink() - total[r].value - total[r].rest) * means[r];
+    });
+  }
+
+  void back_through_score(T* gradient) {
+    if (score_->planes == 0)  // all planes began with the same logits: their gradients are added up
+      for_planes([&](std::int64_t at, std::int64_t) {
+        for (std::int64_t e = 0; at > 0 && e < rows_.size(); ++e) gradient[e] += gradient[at + e];
+      });
+    for (const StripRows<T>& rows : intervals_) score_->backward(own_rows(*score_, rows), gradient, space_);
+  }
+
+  Pass<T>& pass_;
+  const FusedCall<T>& call_;
+  const StripShape& shape_;
+  const std::int64_t stride_;
+  Workspace space_;
+  Tensor sink_;  ///< [H], contiguous
+  std::vector<std::unique_ptr<StripScore<T>>> scores_;
+  std::vector<std::unique_ptr<StripTerm<T>>> terms_;
+  std::vector<std::unique_ptr<FocusStrips<T>>> focus_;
+  std::vector<std::unique_ptr<StripValues<T>>> values_;
+
+  StripItem item_ = {};
+  StripScore<T>* score_ = nullptr;  ///< the score that acts on the item's head
+
+  StripRows<T> rows_ = {};              ///< the whole strip
+  StripIntervals<T> intervals_;         ///< `separate_`, or rows_ as the only interval
+  std::vector<StripRows<T>> separate_;  ///< the strip's intervals, if there are several
+  std::vector<Interval> hulls_;         ///< of SeenKeys::intervals()
+  std::vector<std::int64_t> bounds_;
+  std::vector<T*> steps_;  ///< the input of each term, and the weights
+  std::vector<T*> saved_;  ///< StripRows::saved of each term
+};
+
+template <class T>
+void Pass<T>::run() {
   auto numbers = [&](const Tensor& x) -> T* {
     if (!x.defined()) return nullptr;
-    return rooms ? const_cast<T*>(x.data<T>()) : x.mutable_data<T>();
+    return is_backward() ? const_cast<T*>(x.data<T>()) : x.mutable_data<T>();
   };
-  log_total_ = numbers(result.log_total), focus_ = numbers(result.focus), steps_ = numbers(result.steps);
-  if (call.plan->sink.defined()) sink_ = call.plan->sink.value().contiguous();
+  log_total = numbers(result.log_total), focus = numbers(result.focus), steps = numbers(result.steps);
   for (const Variable& input : call.inputs()) prefetch(input.value());
-  if (!rooms) {
-    prefetch(result.out);
-    return;
-  }
-  prefetch(rooms->value);
-  for (const auto& part : rooms->parts)
-    for (const Tensor& room : part) prefetch(room);
-}
-
-template <class T>
-void FusedPass<T>::prefetch(const Tensor& x) {
-  constexpr std::int64_t most = 64 << 10, element = sizeof(T);  // bytes of one matrix: several must fit the cache
-  if (!x.defined() || x.rank() != 4 || x.size(0) != shape_.sentences || x.size(1) != shape_.heads) return;
-  if (x.strides()[3] != 1 || x.size(2) * x.size(3) * element > most) return;
-  prefetched_.push_back({{x.address(), x.strides()[2] * element, x.size(2), x.size(3) * element},
-                         x.strides()[0] * element,
-                         x.strides()[1] * element});
-}
-
-// ---- Heads
-
-template <class T>
-typename FusedPass<T>::Head FusedPass<T>::make_head() const {
-  Head head{};
-  head.space.products = call_.products;
-  auto rooms_of = [&](std::size_t part) {
-    return rooms_ ? std::span<Tensor>(rooms_->parts[part]) : std::span<Tensor>();
-  };
-  for (std::size_t k = 0; k < call_.scores.size(); ++k)
-    head.scores.push_back(call_.scores[k]->worker(shape_, rooms_of(k)));
-  for (std::size_t t = 0; t < terms(); ++t) {
-    head.term_scores.emplace_back();
-    std::span<Tensor> rooms = rooms_of(call_.scores.size() + t);
-    for (const auto& score : term(t).scores()) {
-      head.term_scores.back().push_back(score->worker(shape_, rooms));
-      if (rooms_) rooms = rooms.subspan(score->inputs().size());
+  prefetch(is_backward() ? out_gradient : result.out);
+  for (const Tensor& gradient : gradients) prefetch(gradient);
+  const StripShape& shape = call.shape;
+  const std::int64_t items = shape.sentences * shape.heads * shape.parts,
+                     items_at_once = shape.whole_sentences ? shape.heads * shape.parts : 1,
+                     width = call.in.key.size(-1) + call.in.value.size(-1),
+                     work = shape.queries * shape.keys * width / shape.parts * items_at_once;
+  // All threads' memory lives until the last thread is done. A thread that ended early would otherwise hand its memory
+  // to one that begins late, and the number of blocks that a pass needs would depend on how busy the machine is.
+  std::vector<std::unique_ptr<ThreadOfPass<T>>> threads;
+  std::mutex mutex;
+  parallel_for(items / items_at_once, 1 + 16 * element_grain / (work + 1), [&](std::int64_t begin, std::int64_t end) {
+    auto own = std::make_unique<ThreadOfPass<T>>(*this);
+    ThreadOfPass<T>& thread = *own;
+    {
+      std::lock_guard lock(mutex);
+      threads.push_back(std::move(own));
     }
-  }
-  head.values = value_worker<T>(value_, call_.planes, rooms_ ? rooms_->value : Tensor());
-  const std::size_t intervals = call_.seen.intervals(), pieces = call_.in_pieces ? intervals : 0;
-  head.bounds.resize((4 + 2 * pieces) * static_cast<std::size_t>(call_.rows));
-  head.intervals.resize(intervals);
-  return head;
-}
-
-template <class T>
-void FusedPass<T>::start(Head& head, std::int64_t number) const {
-  const std::int64_t head_number = number / shape_.parts, part = number % shape_.parts, h = head_number % shape_.heads;
-  const std::int64_t queries = shape_.queries * (part + 1) / shape_.parts - shape_.queries * part / shape_.parts,
-                     rows = call_.rows_of_head(h);
-  head.item = {head_number / shape_.heads, h, part, (queries + rows - 1) / rows, !rooms_ || !result_.steps.defined(),
-               rooms_ != nullptr};
-  for (head.score = 0; !call_.scores[head.score]->acts_on(h);) ++head.score;
-  for_scores(head, [&](ScoreWorker<T>& score, std::int64_t first_head) {
-    score.start(of_own_heads(head.item, first_head), head.space);
+    for (std::int64_t k = begin * items_at_once; k < end * items_at_once; ++k)
+      thread.process(k, k + 1 == end * items_at_once);
   });
-  head.values->start(head.item, head.space);
 }
 
-template <class T>
-void FusedPass<T>::finish(Head& head) const {
-  for_scores(head, [](ScoreWorker<T>& score, std::int64_t) { score.finish(); });
-  head.values->finish();
-}
+}  // namespace
 
 template <class T>
-template <class Body>
-void FusedPass<T>::for_scores(Head& head, Body&& body) const {
-  body(*head.scores[head.score], call_.scores[head.score]->first_head);
-  for (std::size_t t = 0; t < terms(); ++t)
-    if (term(t).acts_on(head.item.head))
-      for (const auto& score : head.term_scores[t]) body(*score, term(t).first_head);
-}
-
-template <class T>
-void FusedPass<T>::prefetch_item(Head& head, std::int64_t number) const {
-  const std::int64_t head_number = number / shape_.parts, sentence = head_number / shape_.heads,
-                     h = head_number % shape_.heads;
-  head.space.ahead.clear();
-  for (const Prefetched& x : prefetched_) {
-    RowsAhead::Matrix rows = x.first;
-    rows.data += sentence * x.sentence_stride + h * x.head_stride;
-    head.space.ahead.add(rows);
-  }
-}
-
-// ---- Rows
-
-template <class T>
-void FusedPass<T>::find_strip(Head& head, std::int64_t first_query, std::int64_t most, bool begins) const {
-  std::int64_t *first = bound(head, 0), *end = bound(head, 1), *visible_first = bound(head, 2),
-               *visible_end = bound(head, 3);
-  StripRows<T>& rows = head.rows;
-  rows = {.sentence = head.item.sentence,
-          .head = head.item.head,
-          .part = head.item.part,
-          .first_query = first_query,
-          .count = most,
-          .query_offset = shape_.query_offset,
-          .keys = shape_.keys,
-          .first = first,
-          .end = end,
-          .visible_first = visible_first,
-          .visible_end = visible_end,
-          .hull_first = shape_.keys,
-          .hull_end = 0,
-          .stride = stride_,
-          .begins = begins};
-  std::fill(head.intervals.begin(), head.intervals.end(), Interval{shape_.keys, 0});
-  const bool ends_with_document = call_.in.document_start.defined() && !steps_ && !call_.focus;
-  const std::int64_t different = call_.same_keys ? 1 : most;
-  for (std::int64_t r = 0; r < different; ++r) {
-    const Interval visible = call_.seen.visible(rows.sentence, rows.head, first_query + r);
-    if (ends_with_document && r > 0 && visible.first >= visible_end[0]) {
-      rows.count = r;
-      break;
-    }
-    visible_first[r] = visible.first;
-    visible_end[r] = visible.end;
-    find_keys_of_row(head, visible, r);
-  }
-  if (call_.same_keys)
-    for (std::int64_t* bounds : {first, end, visible_first, visible_end})
-      std::fill(bounds + 1, bounds + rows.count, bounds[0]);
-  rows.hull_first = std::min(rows.hull_first, rows.hull_end) / Vec<T>::lanes * Vec<T>::lanes;
-  if (rows.hull_end == 0) rows.hull_first = 0;
-  head.pieces = {&head.rows, 1};
-  if (call_.in_pieces && !rows.is_empty()) cut_in_pieces(head);
-}
-
-template <class T>
-void FusedPass<T>::find_keys_of_row(Head& head, Interval visible, std::int64_t r) const {
-  StripRows<T>& rows = head.rows;
-  Interval all{0, 0};
-  for (std::size_t k = 0; k < call_.seen.intervals(); ++k) {
-    const Interval keys = call_.seen.interval(k, visible, rows.sentence, rows.head, rows.first_query + r);
-    if (k == 0) all = {keys.first, keys.first};  // where a row that sees nothing stands
-    if (keys.empty()) continue;
-    all = all.empty() ? keys : all.joined(keys);
-    head.intervals[k] = head.intervals[k].joined(keys);
-  }
-  if (call_.has_focus(rows.head) && call_.focus->chooses_keys()) {
-    auto [first, end] = call_.focus->keys(of_own_heads(rows, call_.focus->first_head), focus(rows));
-    all = all.within({first, end});
-  }
-  bound(head, 0)[r] = all.first;
-  bound(head, 1)[r] = all.end;
-  if (all.empty()) return;
-  rows.hull_first = std::min(rows.hull_first, all.first);
-  rows.hull_end = std::max(rows.hull_end, all.end);
-}
-
-template <class T>
-void FusedPass<T>::cut_in_pieces(Head& head) const {
-  const StripRows<T>& rows = head.rows;
-  std::vector<Interval>& hulls = head.intervals;  // joined, in place, to those of the pieces
-  std::sort(hulls.begin(), hulls.end(), [](Interval a, Interval b) { return a.first < b.first; });
-  std::size_t count = 0;
-  for (const Interval hull : hulls) {
-    if (hull.empty()) continue;
-    if (count > 0 && hull.first < hulls[count - 1].end + least_gap)
-      hulls[count - 1] = hulls[count - 1].joined(hull);
-    else
-      hulls[count++] = hull;
-  }
-  if (count < 2) return;
-  head.parts.assign(count, rows);
-  head.pieces = head.parts;
-  for (std::size_t p = 0; p < count; ++p) {
-    StripRows<T>& piece = head.parts[p];
-    piece.piece = static_cast<std::int64_t>(p);
-    piece.begins = rows.begins && p == 0;
-    piece.hull_first = hulls[p].first / Vec<T>::lanes * Vec<T>::lanes;
-    piece.hull_end = hulls[p].end;
-    std::int64_t *first = bound(head, 4 + 2 * p), *end = bound(head, 5 + 2 * p);
-    for (std::int64_t r = 0; r < rows.count; ++r) {
-      first[r] = std::clamp(rows.first[r], piece.hull_first, piece.hull_end);
-      end[r] = std::clamp(rows.end[r], first[r], piece.hull_end);
-    }
-    piece.first = first;
-    piece.end = end;
-  }
-}
-
-template <class T>
-StripRows<T> FusedPass<T>::rows_of_term(std::size_t t, const Head& head, const StripRows<T>& rows,
-                                        std::int64_t plane) const {
-  StripRows<T> own = of_own_heads(rows, term(t).first_head);
-  own.plane = plane;
-  own.begins = rows.begins && plane == 0;
-  own.scores = head.term_scores[t];
-  if (!head.steps.kept.empty()) own.kept = head.steps.kept[t] + plane * kept_size(t, rows);
-  return own;
-}
-
-// ---- Steps
-
-template <class T>
-Tensor room_for_steps(const FusedCall<T>& call) {
+Tensor memory_of_steps(const FusedCall<T>& call) {
   const StripShape& s = call.shape;
   const std::int64_t queries = (s.queries + s.parts - 1) / s.parts;
-  if (s.keys > few_keys || queries > call.rows || call.planes > 1 || call.focus) return {};
-  std::int64_t strips = static_cast<std::int64_t>(call.biases.size() + call.windows.size()) + 1;
-  for (const auto& term : call.biases) strips += term->kept_strips();
-  for (const auto& term : call.windows) strips += term->kept_strips();
+  if (s.keys > few_keys || queries > call.rows || call.planes > 1 || !call.focus.empty()) return {};
+  std::int64_t strips = 1;
+  for (const auto& term : call.terms) strips += 1 + term.model->saved_strips;
   return Tensor::empty({s.sentences * s.heads * s.parts, strips * queries * strip_stride<T>(s.keys)},
                        call.in.query.dtype());
 }
-template Tensor room_for_steps(const FusedCall<float>&);
-template Tensor room_for_steps(const FusedCall<double>&);
 
 template <class T>
-void FusedPass<T>::place_steps(Head& head, const StripRows<T>& rows) const {
-  const StripItem& item = head.item;
-  T* stored = steps_;  // in the result, or null: in the thread's memory
-  if (stored)
-    stored += ((item.sentence * shape_.heads + item.head) * shape_.parts + item.part) * result_.steps.shape()[1];
-  auto take = [&](std::int64_t elements) {
-    return stored ? std::exchange(stored, stored + elements) : head.space.template take<T>(elements);
+void fused_forward(const FusedCall<T>& call, const FusedResult& result, const Tensor& weights) {
+  Pass<T>{call, result, weights, {}, {}}.run();
+}
+
+template <class T>
+std::vector<Tensor> fused_backward(const FusedCall<T>& call, const FusedResult& result, const Tensor& out_gradient,
+                                   const Tensor& focus_gradient, const std::vector<bool>& wanted) {
+  Pass<T> pass{call, result, {}, with_unit_rows(out_gradient), focus_gradient};
+  const bool has_queries = call.shape.queries > 0;  // otherwise no strip begins the gradients, which are 0
+  auto add = [&](const StripInput& input) {
+    const DType dtype = input.variable.dtype();
+    Tensor buffer;
+    if (wanted[pass.gradients.size()])
+      buffer = !has_queries ? Tensor::zeros(input.variable.shape(), dtype)
+               : input.adds ? Tensor::zeros(input.buffer, dtype)
+                            : empty_by_position(input.buffer, dtype);
+    pass.gradients.push_back(buffer);
   };
-  Steps& steps = head.steps;
-  steps.kept.clear();
-  steps.inputs.clear();
-  for (std::size_t t = 0; t < terms(); ++t) steps.kept.push_back(take(call_.planes * kept_size(t, rows)));
-  steps.weights = take(size(rows));
-  const bool in_one_place = !is_backward() && !steps_;
-  for (std::size_t t = 0; t < terms(); ++t) steps.inputs.push_back(in_one_place ? steps.weights : take(size(rows)));
-}
-
-template <class T>
-void FusedPass<T>::make_steps(Head& head, const StripRows<T>& rows) const {
-  place_steps(head, rows);
-  if (is_backward() && steps_) return;
-  auto step = [&](std::size_t t) { return t < terms() ? head.steps.inputs[t] : head.steps.weights; };
-  logits(head, rows, step(0));
-  for (std::size_t t = 0; t < biases(); ++t) apply(t, head, rows, step(t), step(t + 1));
-  normalize(head, rows, step(biases()));
-  for (std::size_t t = biases(); t < terms(); ++t) {
-    if (step(t) != step(t + 1))  // windows write the visible pairs only, but products with the values read the hull
-      for_planes(rows, [&](std::int64_t at, std::int64_t) {
-        for_pieces(head, [&](const StripRows<T>& piece) { clear_outside(piece, step(t + 1) + at); });
-      });
-    apply(t, head, rows, step(t), step(t + 1));
-  }
-}
-
-template <class T>
-void FusedPass<T>::logits(Head& head, const StripRows<T>& rows, T* strip) const {
-  const StripScore<T>& score = *call_.scores[head.score];
-  for_pieces(head, [&](const StripRows<T>& piece) {
-    head.scores[head.score]->logits(of_own_heads(piece, score.first_head), strip, head.space);
+  call.for_kinds([&](const auto& parts) {
+    for (const auto& part : parts)
+      for (const StripInput& input : part.model->inputs) add(input);
   });
-  if (score.dimensions() > 0) return;
-  for_planes(rows, [&](std::int64_t at, std::int64_t) {
-    if (at > 0) std::copy_n(strip, plane_size(rows), strip + at);
-  });
+  const StripShape& s = call.shape;
+  if (const Variable& sink = call.plan->sink; sink.defined()) add({sink, {s.parts, s.sentences, s.heads}});
+  if (has_queries) pass.run();
+  return pass.gradients;
 }
 
-template <class T>
-void FusedPass<T>::apply(std::size_t t, Head& head, const StripRows<T>& rows, const T* from, T* to) const {
-  if (!term(t).acts_on(rows.head)) {
-    if (to != from) copy(head, rows, from, to);
-    return;
-  }
-  for_planes(rows, [&](std::int64_t at, std::int64_t plane) {
-    for_pieces(head, [&](const StripRows<T>& piece) {
-      WorkspaceScope taken(head.space);
-      term(t).forward(rows_of_term(t, head, piece, plane), from + at, to + at, head.space);
-    });
-  });
-}
-
-template <class T>
-void FusedPass<T>::normalize(Head& head, const StripRows<T>& rows, T* strip) const {
-  for_planes(rows, [&](std::int64_t at, std::int64_t plane) {
-    LogTotal<T>* total = log_totals(rows, plane);
-    T* matrix = strip + at;
-    for_pieces(head, [&](const StripRows<T>& piece) { call_.exclude(piece, matrix); });
-    if (call_.has_focus(rows.head)) {
-      const StripRows<T> own = of_own_heads(rows, call_.focus->first_head);
-      if (is_backward())
-        call_.focus->forward_again(own, matrix, total, focus(rows));
-      else
-        call_.focus->forward(own, matrix, total, focus(rows));
-    } else if (call_.has_densities(rows.head)) {
-      for_pieces(head, [&](const StripRows<T>& piece) { density_rows(piece.keys_of_rows(), matrix); });
-    } else if (is_backward()) {
-      for_pieces(head, [&](const StripRows<T>& piece) { softmax_rows_again(piece.keys_of_rows(), matrix, total); });
-    } else {
-      softmax(head, matrix, sink(rows.head), total);
-    }
-    for_pieces(head, [&](const StripRows<T>& piece) { clear_outside(piece, matrix); });
-  });
-}
-
-/// The sink takes part in the softmax of the first piece.
-template <class T>
-void FusedPass<T>::softmax(Head& head, T* matrix, T sink, LogTotal<T>* totals) const {
-  softmax_rows(head.pieces[0].keys_of_rows(), matrix, sink, totals);
-  if (head.pieces.size() == 1) return;
-  WorkspaceScope taken(head.space);
-  const auto count = static_cast<std::int64_t>(head.pieces.size());
-  auto* rows = head.space.template take<RowsOfKeys>(count);
-  auto** of_piece = head.space.template take<LogTotal<T>*>(count);
-  for (std::int64_t p = 0; p < count; ++p) {
-    const StripRows<T>& piece = head.pieces[static_cast<std::size_t>(p)];
-    rows[p] = piece.keys_of_rows();
-    of_piece[p] = p == 0 ? totals : head.space.template take<LogTotal<T>>(piece.count);
-    if (p > 0) softmax_rows(rows[p], matrix, -std::numeric_limits<T>::infinity(), of_piece[p]);
-  }
-  const auto pieces = static_cast<std::size_t>(count);
-  join_softmax<T>({rows, pieces}, {of_piece, pieces}, matrix);
-}
-
-template <class T>
-typename FusedPass<T>::DropoutFactors FusedPass<T>::dropout_factors(Head& head, const StripRows<T>& rows) const {
-  const DropoutMask mask = call_.dropout.mask(shape_.keys);
-  const std::int64_t width = rows.hull_end - rows.hull_first;
-  const DropoutFactors factors{head.space.template take<T>(call_.planes * rows.count * width), width, rows.hull_first};
-  for (std::int64_t plane = 0; plane < call_.planes; ++plane) {
-    const std::int64_t first_row =
-        ((plane * shape_.sentences + rows.sentence) * shape_.heads + rows.head) * shape_.queries + rows.first_query;
-    for_pieces(head, [&](const StripRows<T>& piece) {
-      for (std::int64_t r = 0; r < rows.count; ++r)
-        fovea::dropout_factors(mask, first_row + r, piece.first[r], piece.end[r], factors.row(plane * rows.count + r));
-    });
-  }
-  return factors;
-}
-
-template <class T>
-void FusedPass<T>::multiply(const Head& head, const StripRows<T>& rows, const DropoutFactors& factors, T* strip) const {
-  for_planes(rows, [&](std::int64_t at, std::int64_t plane) {
-    for_pieces(head, [&](const StripRows<T>& piece) {
-      T* to = strip + at;
-      for (std::int64_t r = 0; r < rows.count; ++r, to += stride_) {
-        const T* row = factors.row(plane * rows.count + r);
-        for_keys<T>(piece.first[r], piece.end[r], [&](std::int64_t j, auto count) {
-          store_vector(load_vector(to + j, count) * load_vector(row + j, count), to + j, count);
-        });
-      }
-    });
-  });
-}
-
-template <class T>
-void FusedPass<T>::copy(const Head& head, const StripRows<T>& rows, const T* from, T* to) const {
-  for_planes(rows, [&](std::int64_t at, std::int64_t) {
-    for_pieces(head, [&](const StripRows<T>& piece) {
-      for (std::int64_t r = 0; r < rows.count; ++r) {
-        const std::int64_t row = at + r * stride_;
-        std::copy(from + row + piece.hull_first, from + row + piece.hull_end, to + row + piece.hull_first);
-      }
-    });
-  });
-}
-
-template <class T>
-LogTotal<T>* FusedPass<T>::log_totals(const StripRows<T>& rows, std::int64_t plane) const {
-  return reinterpret_cast<LogTotal<T>*>(log_total_) +
-         ((plane * shape_.sentences + rows.sentence) * shape_.heads + rows.head) * shape_.queries + rows.first_query;
-}
-
-template <class T>
-FocusOfHead<T> FusedPass<T>::focus(const StripRows<T>& rows) const {
-  const std::int64_t head = rows.sentence * shape_.heads + rows.head;
-  const T* gradient = focus_gradient_.defined() ? focus_gradient_.data<T>() + head * shape_.queries : nullptr;
-  return {focus_ + head * shape_.queries, gradient, rooms_ ? rooms_->carry.template mutable_data<T>() + head : nullptr};
-}
-
-template <class T>
-T FusedPass<T>::sink(std::int64_t head) const {
-  return sink_.defined() ? sink_.data<T>()[head] : -std::numeric_limits<T>::infinity();
-}
-
-template class FusedPass<float>;
-template class FusedPass<double>;
+template Tensor memory_of_steps(const FusedCall<float>&);
+template Tensor memory_of_steps(const FusedCall<double>&);
+template void fused_forward(const FusedCall<float>&, const FusedResult&, const Tensor&);
+template void fused_forward(const FusedCall<double>&, const FusedResult&, const Tensor&);
+template std::vector<Tensor> fused_backward(const FusedCall<float>&, const FusedResult&, const Tensor&, const Tensor&,
+                                            const std::vector<bool>&);
+template std::vector<Tensor> fused_backward(const FusedCall<double>&, const FusedResult&, const Tensor&, const Tensor&,
+                                            const std::vector<bool>&);
 
 }  // namespace fovea

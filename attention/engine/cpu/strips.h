@@ -9,7 +9,7 @@
 /// They are called planes. A term sees one plane at a time.
 ///
 /// Where the rows of a strip see keys in several intervals far from each other, such as the first keys and those
-/// around the query, the strip is processed in pieces, one for each interval.
+/// around the query, the strip is processed interval by interval.
 ///
 /// A "part of a head" is a range of its queries that one thread processes. An "item" is one part of one head of one
 /// sentence.
@@ -27,13 +27,14 @@
 
 #include "attention/context.h"
 #include "attention/engine/cpu/workspace.h"
+#include "attention/formula/pair_rows.h"
 #include "autograd/variable.h"
 #include "tensor/cpu/panels.h"
 #include "tensor/cpu/row_loop.h"
 
 namespace fovea {
 
-/// The sizes of one call.
+/// The sizes of one call, or of the heads that one part of the plan acts on.
 struct StripShape {
   std::int64_t sentences, heads, queries, keys;  ///< B, H, I, J
   std::int64_t query_offset;                     ///< position of the first query among the keys
@@ -42,19 +43,16 @@ struct StripShape {
   bool whole_sentences = false;  ///< one thread processes all heads of a sentence, so that they can share a gradient
 };
 
-/// Rows of a matrix. Row r has the columns (keys) first[r] ≤ j < end[r]; rows are `stride` elements apart.
-struct RowsOfKeys {
-  std::int64_t count, stride;
-  const std::int64_t *first, *end;
+/// The unit of a thread's work: one part of the queries of one head of one sentence.
+struct StripItem {
+  std::int64_t sentence, head, part;
+  std::int64_t strips;  ///< number of strips of this item, or more where documents end inside of a strip
+  bool logits;          ///< whether logits are computed: not in a backward pass that finds the steps stored
+  bool backward;
 };
 
-template <class T>
-class StripScore;
-template <class T>
-class ScoreWorker;
-
-/// The pairs of a strip, or of one of its pieces. Row r is query first_query + r of its head; of the strip or the piece
-/// it sees the keys first[r] ≤ j < end[r].
+/// The pairs of a strip, or of one interval of its keys. Row r is query first_query + r of its head; of the strip or
+/// the interval it sees the keys first[r] ≤ j < end[r].
 template <class T>
 struct StripRows {
   std::int64_t sentence, head, part, first_query, count;
@@ -64,69 +62,97 @@ struct StripRows {
   const std::int64_t *visible_first, *visible_end;  ///< keys by lengths and causality only, without hard windows
   /// An interval with the keys of all rows; hull_first is a multiple of the vector width.
   std::int64_t hull_first, hull_end;
-  std::int64_t stride;     ///< from row to row of every strip, in elements
-  bool begins = true;      ///< whether this is the first plane and first piece of an item's first strip
-  std::int64_t plane = 0;  ///< number of the plane that the term sees
-  std::int64_t piece = 0;  ///< results per query are written for piece 0, and those of later pieces are added
-  /// This thread's workers for the term's scores().
-  std::span<const std::unique_ptr<ScoreWorker<T>>> scores = {};
-  T* kept = nullptr;  ///< memory of the term's kept_strips() strips, in which forward() stores what backward() reads
+  std::int64_t stride;        ///< from row to row of every strip, in elements
+  bool begins = true;         ///< whether this is the first plane and first interval of an item's first strip
+  std::int64_t plane = 0;     ///< number of the plane that the term sees
+  std::int64_t interval = 0;  ///< results per query are written for interval 0, and those of later ones are added
+  T* saved = nullptr;  ///< memory of StripTerm::saved_strips strips, in which forward() stores what backward() reads
 
-  RowsOfKeys keys_of_rows() const { return {count, stride, first, end}; }
-  RowsOfKeys keys_of_row(std::int64_t r) const { return {1, stride, first + r, end + r}; }
+  PairRows<T> pairs() const { return {count, stride, first, end, query_position(0)}; }
+  /// Row r alone.
+  StripRows row(std::int64_t r) const {
+    StripRows one = *this;
+    one.count = 1, one.first_query += r;
+    one.first += r, one.end += r, one.visible_first += r, one.visible_end += r;
+    return one;
+  }
   std::int64_t query_position(std::int64_t row) const { return query_offset + first_query + row; }
+  std::int64_t size() const { return count * stride; }  ///< of one plane, in elements
   bool is_empty() const { return hull_first == hull_end; }
 };
 
-/// A part of a plan on strips. All threads use one object.
+/// A variable that a part reads, and the buffer of its gradient.
+struct StripInput {
+  Variable variable;
+  /// The shape of the buffer. The variable's shape must broadcast to it: each part of a head's queries has a place of
+  /// its own, and autograd sums over them.
+  Shape buffer;
+  /// Whether the part adds to the buffer, which begins with zeros. Otherwise the buffer is [B, H, X, D] or [parts, B,
+  /// H, X, D] and begins uninitialised.
+  bool adds = true;
+};
+/// Uninitialised memory for a tensor [B, H, X, D], or [parts, B, H, X, D] for several parts. Without parts its memory
+/// order is [B, X, H, D], so that merging the heads costs nothing.
+Tensor empty_by_position(const Shape& shape, DType dtype);
+/// Queries [B, H, I, D]. Each strip writes the gradient of its own queries.
+StripInput query_input(const Variable& queries, const StripShape& shape);
+/// Keys or values [B, H, J, D]. The first strip of an item writes their gradient, and the others add to it.
+StripInput key_input(const Variable& keys, const StripShape& shape);
+
+/// A part of a plan on strips. Each thread has a copy of its own, and processes items one after the other: start(), the
+/// functions of derived classes for each strip, finish(). Heads are counted from the first one that the part acts on.
 class StripPart {
  public:
   virtual ~StripPart() = default;
-  /// The variables that the part reads and has gradients for.
-  virtual std::vector<Variable> inputs() const { return {}; }
-  /// Memory for the gradient of input k. The input's shape must broadcast to its shape: each part of a head's queries
-  /// has a place of its own, and autograd sums over them. Zeros, if the part adds to it.
-  virtual Tensor gradient_room(std::size_t k, const StripShape& shape) const {
-    (void)k, (void)shape;
-    return {};
-  }
-  /// Whether the part can process the pieces of a strip one by one: its result for a pair does not depend on other
-  /// keys.
-  virtual bool takes_pieces() const { return false; }
+  /// Memory taken from `space` stays valid until finish().
+  virtual void start(const StripItem& item, Workspace& space) { (void)item, (void)space; }
+  virtual void finish() {}
+  bool acts_on(std::int64_t head) const { return heads.first <= head && head < heads.first + heads.count; }
 
-  /// The part acts on the heads first_head ≤ h < first_head + heads, and counts heads from first_head.
-  std::int64_t first_head = 0, heads = 0;
-  bool acts_on(std::int64_t head) const { return first_head <= head && head < first_head + heads; }
+  std::vector<StripInput> inputs;  ///< the variables that have gradients; the constructor sets them
+  /// Whether the part can process the intervals of a strip one by one: its result for a pair does not depend on other
+  /// keys. Set by the constructor, too.
+  bool by_interval = false;
+  HeadRange heads;              ///< the heads that the part acts on; the engine sets them
+  std::span<Tensor> gradients;  ///< buffers of `inputs`, undefined where not wanted; empty in the forward pass
+};
+
+/// Computes the logits of a strip, and the gradients of its inputs from the gradient of the logits.
+template <class T>
+class StripScore : public StripPart {
+ public:
+  /// Writes the logits of all keys of the hull, in every plane that the score has.
+  virtual void logits(const StripRows<T>& rows, T* strip, Workspace& space) const = 0;
+  /// `gradient` is 0 outside of a row's keys. Also called for rows without keys.
+  virtual void backward(const StripRows<T>& rows, const T* gradient, Workspace& space) const = 0;
+
+  std::int64_t planes = 0;  ///< their number, if each dimension of the values has logits of its own; otherwise 0
 };
 
 /// A term on strips: changes logits before the softmax, or weights after it.
 template <class T>
 class StripTerm : public StripPart {
  public:
-  /// The term's own products of queries and keys. The engine provides their workers in StripRows::scores. inputs()
-  /// begins with the scores' inputs.
-  virtual std::span<const std::unique_ptr<StripScore<T>>> scores() const { return {}; }
-  /// The size of StripRows::kept, in strips.
-  virtual std::int64_t kept_strips() const { return 0; }
-
   /// to = f(from) at the visible pairs. `to` may be `from`.
   virtual void forward(const StripRows<T>& rows, const T* from, T* to, Workspace& space) const = 0;
-  /// Replaces `gradient`, that of f(from), by that of `from`. Adds to gradients[k], input k's memory, where it is
-  /// defined. Outside of a row's keys `gradient` is 0 and stays 0. Also called for rows without keys, without forward()
-  /// before.
+  /// Replaces `gradient`, that of f(from), by that of `from`. Adds to the buffers `gradients` where they are defined.
+  /// Outside of a row's keys `gradient` is 0 and stays 0.
   virtual void backward(const StripRows<T>& rows, const T* from, T* gradient, std::span<Tensor> gradients,
                         Workspace& space) const = 0;
+
+  std::int64_t saved_strips = 0;  ///< size of StripRows::saved
 };
 
-/// A term that adds to the output of a strip's queries.
+/// A part of the output of a strip's queries, from their weights.
 template <class T>
-class StripValueTerm : public StripPart {
+class StripValues : public StripPart {
  public:
-  /// Adds the term's contribution to out [rows, D].
+  /// The first of a call's StripValues writes out [rows, D] in interval 0; all others add to it.
   virtual void forward(const StripRows<T>& rows, const T* weights, MatrixView<T> out, Workspace& space) const = 0;
-  /// Adds to `gradient`, that of the weights, and to gradients[k] where they are defined.
-  virtual void backward(const StripRows<T>& rows, const T* weights, MatrixView<const T> out_gradient, T* gradient,
-                        std::span<Tensor> gradients, Workspace& space) const = 0;
+  /// g is the gradient of the output. The first of a call's StripValues writes `gradient`, that of the weights, for all
+  /// keys of the hull; all others add to it. Also called for rows without keys.
+  virtual void backward(const StripRows<T>& rows, const T* weights, MatrixView<const T> g, T* gradient,
+                        Workspace& space) const = 0;
 };
 
 /// Constructs a term's form on strips, for f32 or f64. StripForm::of<MyStrips>(arguments...) is one that constructs
@@ -150,31 +176,17 @@ class WithStrips {
   virtual StripForm strips(const AttentionContext& in, std::span<const Variable> captured) const = 0;
 };
 
+// ---- Loops over keys
+
 /// body(j, count) for each vector of the keys first ≤ j < end. `count` is as in for_vectors().
 template <class T, class Body>
 FOVEA_INLINE void for_keys(std::int64_t first, std::int64_t end, Body&& body) {
   for_vectors<T>(end - first, [&](std::int64_t j, auto count) { body(first + j, count); });
 }
-
-/// The keys of a row with |j − i| ≤ clip: the interval first ≤ j < second.
-template <class T>
-std::pair<std::int64_t, std::int64_t> inner_keys(const StripRows<T>& rows, std::int64_t r, std::int64_t clip) {
-  std::int64_t position = rows.query_position(r);
-  std::int64_t begin = std::clamp(position - clip, rows.first[r], rows.end[r]);
-  return {begin, std::clamp(position + clip + 1, begin, rows.end[r])};
-}
-
-// ---- Tensors that broadcast to the pairs of a call
-
-/// x with leading dimensions of 1 added, such that it has `rank` dimensions.
-Tensor as_rank(const Tensor& x, int rank);
-/// x with its last dimension broadcast to `keys`, and contiguous rows.
-Tensor rows_of_keys(const Tensor& x, std::int64_t keys);
-
-/// The offset of element (b, h, i) in a tensor of rank 3 or more whose first three dimensions broadcast to [B, H, I].
-inline std::int64_t broadcast_offset(const Tensor& x, std::int64_t b, std::int64_t h, std::int64_t i) {
-  return (x.shape()[0] > 1 ? b * x.strides()[0] : 0) + (x.shape()[1] > 1 ? h * x.strides()[1] : 0) +
-         (x.shape()[2] > 1 ? i * x.strides()[2] : 0);
+/// The same for the keys of row r in all intervals.
+template <class T, class Body>
+FOVEA_INLINE void for_keys(std::span<const StripRows<T>> intervals, std::int64_t r, Body&& body) {
+  for (const StripRows<T>& keys : intervals) for_keys<T>(keys.first[r], keys.end[r], body);
 }
 
 /// Σ_j row[j] over first ≤ j < end.
@@ -185,7 +197,11 @@ T sum_of(const T* row, std::int64_t first, std::int64_t end) {
                            [&](std::int64_t j, auto count) { return load_vector(row + first + j, count); });
 }
 
-// ---- Steps on strips
+/// The numbers of the keys from j on, as a vector.
+template <class T>
+Vec<T> key_numbers(std::int64_t j) {
+  return Vec<T>(static_cast<T>(j)) + lane_numbers<T>();
+}
 
 /// Sets to 0 what lies inside the hull and outside of a row's keys.
 template <class T>
@@ -197,52 +213,73 @@ void clear_outside(const StripRows<T>& rows, T* strip) {
   }
 }
 
-/// The logarithm of a row's normaliser Σ_j exp(z_j), and its rounding error. Without `rest`, the weights that the
-/// backward pass computes again from large logits would all be too large or too small.
-template <class T>
-struct LogTotal {
-  T value, rest;  ///< the logarithm is value + rest
-};
+// ---- Tensors of a call
 
-/// Softmax of each row over its keys, in place. exp(sink) is added to each normaliser; sink = −inf: no sink. Writes the
-/// logarithms of the normalisers to log_totals[r], unless it is null. If all logits of a row are −inf, all its weights
-/// are 0 and the logarithm is set to +inf.
-template <class T>
-void softmax_rows(const RowsOfKeys& rows, T* z, T sink, LogTotal<T>* log_totals);
-/// The softmax of rows whose keys lie in several pieces, after softmax_rows() of each piece: given the normalisers of
-/// each piece, totals[p][r], scales the weights to one softmax over all pieces and writes its normalisers to totals[0].
-template <class T>
-void join_softmax(std::span<const RowsOfKeys> pieces, std::span<LogTotal<T>* const> totals, T* weights);
-/// The softmax with known normalisers: z = exp(z − log_total), row by row, in place.
-template <class T>
-void softmax_rows_again(const RowsOfKeys& rows, T* z, const LogTotal<T>* log_totals);
-/// The softmax's backward pass: gradient = weights · (gradient − means[r]), where means[r] = Σ_j weights · gradient
-/// over the row's keys. Writes the means, unless `means` is null.
-template <class T>
-void softmax_rows_backward(const RowsOfKeys& rows, const T* weights, T* gradient, T* means);
-/// For a softmax over several pieces, after softmax_rows_backward() of each piece: subtracts weights · means[r] from a
-/// piece's gradient, where means[r] is the sum of the other pieces' means. Where a weight is 0 the gradient is 0.
-template <class T>
-void subtract_means(const RowsOfKeys& rows, const T* weights, T* gradient, const T* means);
-/// Densities: z = exp(min(z, Normalizer::largest_exponent)), row by row, in place.
-template <class T>
-void density_rows(const RowsOfKeys& rows, T* z);
-/// The backward pass of density_rows() for one row, over the keys first ≤ j < end: gradient = weights · gradient, and 0
-/// where the exponent is the largest one.
-template <class T>
-void density_row_backward(const T* weights, T* gradient, std::int64_t first, std::int64_t end);
+/// x with its last dimension broadcast to `keys`, and contiguous rows.
+Tensor rows_of_keys(const Tensor& x, std::int64_t keys);
 
-/// Uninitialised memory for the gradient of a tensor [B, H, X, D]: [parts, B, H, X, D] for several parts. For one part
-/// it is [B, H, X, D] in the memory order [B, X, H, D], so that merging the heads costs nothing.
-Tensor strip_gradient_room(const Shape& shape, std::int64_t parts, DType dtype);
+/// The offset of element (b, h, i) in a tensor of rank 3 or more whose first three dimensions broadcast to [B, H, I].
+inline std::int64_t broadcast_offset(const Tensor& x, std::int64_t b, std::int64_t h, std::int64_t i) {
+  return (x.shape()[0] > 1 ? b * x.strides()[0] : 0) + (x.shape()[1] > 1 ? h * x.strides()[1] : 0) +
+         (x.shape()[2] > 1 ? i * x.strides()[2] : 0);
+}
 
-/// The matrix of one head and part in memory from strip_gradient_room().
+/// The matrix [X, n] of one head in a tensor that broadcasts to [B, H, X, n] and has contiguous rows.
 template <class T>
-MatrixView<T> strip_gradient(const Tensor& room, std::int64_t b, std::int64_t h, std::int64_t part) {
-  int d = room.rank() - 4;
-  std::int64_t offset = d ? part * room.strides()[0] : 0;
-  return {room.mutable_data<T>() + offset + b * room.strides()[d] + h * room.strides()[d + 1], room.strides()[d + 2],
-          1};
+MatrixView<const T> head_matrix(const Tensor& x, const StripItem& item) {
+  return {x.data<T>() + broadcast_offset(x, item.sentence, item.head, 0), x.strides()[2], 1};
+}
+/// The matrix [X, n] of one item in a buffer of query_input() or key_input().
+template <class T>
+MatrixView<T> gradient_matrix(const Tensor& buffer, const StripItem& item) {
+  const int d = buffer.rank() - 4;
+  const std::int64_t offset = d ? item.part * buffer.strides()[0] : 0;
+  return {buffer.mutable_data<T>() + offset + item.sentence * buffer.strides()[d] + item.head * buffer.strides()[d + 1],
+          buffer.strides()[d + 2], 1};
+}
+
+/// The stride of a strip's rows, in elements: whole vectors, and not a multiple of 1024 bytes, because then rows would
+/// compete for the same lines of the cache.
+template <class T>
+std::int64_t strip_stride(std::int64_t keys) {
+  std::int64_t stride = Panels<T>::padded(keys);
+  return stride * static_cast<std::int64_t>(sizeof(T)) % 1024 == 0 ? stride + Vec<T>::lanes : stride;
+}
+
+/// A matrix [k, n] prepared as the right factor of `uses` products. It is copied for two products or more, for rounding
+/// and where Panels cannot read it in place.
+template <class T>
+FOVEA_INLINE Panels<T> packed_matrix(Workspace& space, MatrixView<const T> from, std::int64_t k, std::int64_t n,
+                                     std::int64_t uses, Precision precision) {
+  if constexpr (!std::is_same_v<T, float>) precision = Precision::f32;
+  if (uses == 1 && precision == Precision::f32 && Panels<T>::readable(from, n)) return {from, k, n, &space.ahead};
+  T* memory = space.take<T>(Panels<T>::size(k, n));
+  return {from, k, n, memory, space.take<bool>(Panels<T>::blocks(k, n)), precision, &space.ahead};
+}
+/// The same in the workspace's precision.
+template <class T>
+Panels<T> packed_matrix(Workspace& space, MatrixView<const T> from, std::int64_t k, std::int64_t n,
+                        std::int64_t uses = 1) {
+  return packed_matrix(space, from, k, n, uses, space.products);
+}
+
+/// One strip's share of a gradient [J, n] with respect to keys or values: to += alpha · stripᵀ · from, where from is
+/// [rows, n]. The item's first strip overwrites `to`. `strip` is 0 outside of a row's keys.
+template <class T>
+void add_key_gradient(const StripRows<T>& rows, MatrixView<T> to, std::int64_t n, T alpha, const T* strip,
+                      MatrixView<const T> from, Workspace& space) {
+  auto clear = [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t j = begin; j < end; ++j) std::fill_n(to.at(j, 0), n, T(0));
+  };
+  const std::int64_t first = rows.hull_first, end = rows.hull_end;
+  if (rows.begins) {
+    clear(0, first);
+    clear(end, rows.keys);
+  }
+  if (first >= end) return;
+  WorkspaceScope taken(space);
+  packed_matrix(space, from, rows.count, n)
+      .multiply(end - first, alpha, {strip + first, 1, rows.stride}, rows.begins ? T(0) : T(1), to.from(first, 0));
 }
 
 }  // namespace fovea
