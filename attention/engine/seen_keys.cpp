@@ -1,5 +1,7 @@
 #include "attention/engine/seen_keys.h"
 
+#include "attention/engine/lowered.h"
+
 namespace fovea {
 
 HeadRange common_heads(HeadRange a, HeadRange b) {
@@ -9,11 +11,9 @@ HeadRange common_heads(HeadRange a, HeadRange b) {
 
 SeenKeys::Bound::Bound(const Tensor& x, std::int64_t otherwise) : otherwise(otherwise) {
   if (!x.defined()) return;
-  Shape shape = x.shape();
-  while (shape.rank() < 3) shape.insert(0, 1);
-  tensor = x.reshape(shape);
+  tensor = with_rank(x, 3);
   numbers = tensor.data<std::int32_t>();
-  for (int d = 0; d < 3; ++d) strides[d] = shape[d] > 1 ? tensor.strides()[d] : 0;
+  for (int d = 0; d < 3; ++d) strides[d] = tensor.size(d) > 1 ? tensor.strides()[d] : 0;
 }
 
 SeenKeys::Range SeenKeys::range_of(const HeadKeys& part, const AttentionContext& in) {

@@ -459,8 +459,8 @@ BOOST_AUTO_TEST_CASE(windows_of_many_queries_may_lie_behind_the_last_key) {
   check_alike(run(AttentionEngine::fused), run(AttentionEngine::composed), 1e-11);
 }
 
-// Sizes and windows for which most strips have a gap between the sinks and the window, with terms that can process the
-// pieces one by one (takes_pieces) and terms that cannot.
+// Sizes and windows for which most strips have a gap between the sinks and the window, with parts that can process the
+// intervals one by one (StripPart::by_interval) and parts that cannot.
 BOOST_AUTO_TEST_CASE(keys_between_sinks_and_a_window_change_nothing) {
   const Sizes sizes{3, 150, 260, {260, 97, 0}};
   for (const char* specification :

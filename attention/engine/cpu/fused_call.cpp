@@ -14,7 +14,7 @@ std::vector<Variable> FusedCall<T>::inputs() const {
   std::vector<Variable> all;
   for_kinds([&](const auto& parts) {
     for (const auto& part : parts)
-      for (const StripInput& input : part.model->inputs) all.push_back(input.variable);
+      for (const StripInput& input : part.inputs) all.push_back(input.variable);
   });
   if (plan->sink.defined()) all.push_back(plan->sink);
   return all;
@@ -62,20 +62,21 @@ namespace {
 /// The plan with the scores of all heads. The default_score() of some heads reads slices of queries and keys, and
 /// second derivatives are those of the very slices that the engine has read.
 std::shared_ptr<const Plan> with_all_scores(const std::shared_ptr<const Plan>& plan, const AttentionContext& in) {
+  if (plan->scores.empty()) return plan;
   auto complete = std::make_shared<Plan>(*plan);
   complete->scores = scores_of_all_heads(*plan, in);
   return complete;
 }
 
-/// Adds a part that make() constructs.
-template <class Strips>
-void add_part(std::vector<PartOfCall<Strips>>& parts, HeadRange heads, std::function<std::unique_ptr<Strips>()> make) {
-  parts.push_back({heads, make, make()});
+/// Adds a part that acts on these heads.
+template <class Kind>
+void add_part(std::vector<PartOfCall<Kind>>& parts, HeadRange heads, PartOfCall<Kind> part) {
+  part.heads = heads;
+  parts.push_back(std::move(part));
 }
-/// Adds a part. Each thread has a copy of it.
 template <class Kind, class Strips>
 void add(std::vector<PartOfCall<Kind>>& parts, HeadRange heads, Strips strips) {
-  add_part<Kind>(parts, heads, [strips = std::move(strips)] { return std::make_unique<Strips>(strips); });
+  add_part(parts, heads, PartOfCall<Kind>::of(std::move(strips)));
 }
 
 /// Adds the parts of a plan to a call, whose shape is known.
@@ -87,7 +88,7 @@ class PartsOfPlan {
   /// Adds all parts. Returns the kind of a part that has no form on strips, or null.
   const char* add_all() {
     const Plan& plan = *call_.plan;
-    for (const Score& score : plan.scores) add_score(score);
+    for (const Score& score : scores_of_all_heads(plan, call_.in)) add_score(score);
     if (plan.focus && call_.by_dimension) return "a focus with weights for each dimension of the values";
     if (plan.focus) {
       const HeadRange heads = heads_of(*plan.focus);
@@ -157,9 +158,9 @@ class PartsOfPlan {
       for (const Capture& capture : term.captures) captured.push_back(capture.value);
       const StripForm form = own->strips(context_of_heads(call_.in, heads), captured);
       if constexpr (std::is_same_v<T, float>)
-        add_part(call_.terms, heads, form.f32);
+        add_part(call_.terms, heads, form.f32());
       else
-        add_part(call_.terms, heads, form.f64);
+        add_part(call_.terms, heads, form.f64());
     }
     return nullptr;
   }

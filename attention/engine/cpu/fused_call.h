@@ -1,7 +1,6 @@
 /// The plan of one call of the fused engine: its sizes, its parts' forms on strips, and the keys that queries see.
 #pragma once
 #include <algorithm>
-#include <functional>
 #include <memory>
 #include <vector>
 
@@ -11,15 +10,6 @@
 #include "attention/engine/seen_keys.h"
 
 namespace fovea {
-
-/// A part of the plan that acts on some heads.
-template <class Strips>
-struct PartOfCall {
-  HeadRange heads;
-  std::function<std::unique_ptr<Strips>()> make;  ///< makes the copy of one thread
-  std::shared_ptr<const Strips> model;            ///< one of them, from which its constants are read
-  bool acts_on(std::int64_t head) const { return heads.first <= head && head < heads.first + heads.count; }
-};
 
 /// The plan of a call on strips, which both passes share. T is the type of its numbers.
 template <class T>

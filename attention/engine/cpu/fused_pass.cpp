@@ -59,9 +59,9 @@ class ThreadOfPass {
     std::size_t next = 0;
     auto copy = [&](const auto& parts, auto& own) {
       for (const auto& part : parts) {
-        own.push_back(part.make());
+        own.push_back(part.copy(*part.model));
         own.back()->heads = part.heads;
-        const std::size_t inputs = part.model->inputs.size();
+        const std::size_t inputs = part.inputs.size();
         if (pass.is_backward()) own.back()->gradients = std::span<Tensor>(pass.gradients).subspan(next, inputs);
         next += inputs;
       }
@@ -542,7 +542,7 @@ std::vector<Tensor> fused_backward(const FusedCall<T>& call, const FusedResult& 
   };
   call.for_kinds([&](const auto& parts) {
     for (const auto& part : parts)
-      for (const StripInput& input : part.model->inputs) add(input);
+      for (const StripInput& input : part.inputs) add(input);
   });
   const StripShape& s = call.shape;
   if (const Variable& sink = call.plan->sink; sink.defined()) add({sink, {s.parts, s.sentences, s.heads}});

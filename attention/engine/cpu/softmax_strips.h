@@ -23,46 +23,39 @@ struct LogTotal {
 template <class T>
 inline constexpr T infinity = std::numeric_limits<T>::infinity();
 
-/// Reduces each vector to one number: lane r of the result is the lanes of part[r] combined by `join`. Destroys `part`.
+/// Reduces each vector to one number: lane r of the result is the lanes of rows[r] combined by `join`. Destroys `rows`.
 /// `width` is half the number of vectors.
 template <int width, class T, class Join>
-FOVEA_INLINE Vec<T> joined_rows(Vec<T> (&part)[Vec<T>::lanes], Join&& join) {
+FOVEA_INLINE Vec<T> joined_rows(Vec<T> (&rows)[Vec<T>::lanes], Join&& join) {
 #pragma GCC unroll 8
   for (int r = 0; r < width; ++r) {
-    transposition::swap_blocks<width>(part[r], part[r + width]);
-    part[r] = join(part[r], part[r + width]);
+    transposition::swap_blocks<width>(rows[r], rows[r + width]);
+    rows[r] = join(rows[r], rows[r + width]);
   }
   if constexpr (width > 1)
-    return joined_rows<width / 2>(part, join);
+    return joined_rows<width / 2, T>(rows, join);
   else
-    return part[0];
+    return rows[0];
 }
 
-/// Lane r of the result is the lanes of vectors_of_row(r) combined by `join`, for r < count; `nothing` in other lanes.
-template <class T, class Row, class Join>
-FOVEA_INLINE Vec<T> joined_rows(int count, T nothing, Row&& vectors_of_row, Join&& join) {
-  constexpr int lanes = Vec<T>::lanes;
-  Vec<T> part[lanes];
-  for (int r = 0; r < count; ++r) part[r] = vectors_of_row(r);
-  for (int r = count; r < lanes; ++r) part[r] = Vec<T>(nothing);
-  return joined_rows<lanes / 2>(part, join);
+/// body(j, vector) for the keys of row r in all intervals, as in for_keys() of one.
+template <class T, class Body>
+FOVEA_INLINE void for_keys(auto intervals, std::int64_t r, Body&& body) {
+  for (const StripRows<T>& keys : intervals) for_keys<T>(keys.first[r], keys.end[r], body);
 }
 
-/// Lane r of the result is Σ term(row + r, j, count) over the keys of row + r in all intervals, for r < count.
+/// Lane r of the result is Σ term(r, j, vector) over the keys of row + r in all intervals, for r < count.
 template <class T, class Term>
-FOVEA_INLINE Vec<T> sums_of_rows(StripIntervals<T> intervals, std::int64_t row, int count, Term&& term) {
-  return joined_rows<T>(
-      count, T(0),
-      [&](int r) {
-        Vec<T> total(T(0));
-        for (const StripRows<T>& keys : intervals) {
-          const std::int64_t first = keys.first[row + r];
-          total += vector_of_sums<T>(keys.end[row + r] - first,
-                                     [&](std::int64_t j, auto vector) { return term(r, first + j, vector); });
-        }
-        return total;
-      },
-      [](Vec<T> a, Vec<T> b) { return a + b; });
+FOVEA_INLINE Vec<T> sums_of_rows(auto intervals, std::int64_t row, int count, Term&& term) {
+  Vec<T> sums[Vec<T>::lanes];
+  for (Vec<T>& sum : sums) sum = Vec<T>(T(0));
+  for (int r = 0; r < count; ++r)
+    for (const StripRows<T>& keys : intervals) {
+      const std::int64_t first = keys.first[row + r];
+      sums[r] += vector_of_sums<T>(keys.end[row + r] - first,
+                                   [&](std::int64_t j, auto vector) { return term(r, first + j, vector); });
+    }
+  return joined_rows<Vec<T>::lanes / 2, T>(sums, [](Vec<T> a, Vec<T> b) { return a + b; });
 }
 
 template <class T>
@@ -70,37 +63,39 @@ FOVEA_INLINE Vec<T> larger(Vec<T> a, Vec<T> b) {
   return select((a < b) | (b != b), b, a);  // NaN wins
 }
 
-/// body(first row, count) for blocks of at most as many rows as a vector has lanes. The maxima and sums of a block's
-/// rows are reduced together, so that one vector holds the logarithms of all.
+/// body(intervals, first row, count) for blocks of at most as many rows as a vector has lanes. The maxima and sums of a
+/// block's rows are reduced together, so that one vector holds the logarithms of all. A single interval, the usual
+/// case, is a span of static size: then there is no loop over intervals.
 template <class T, class Body>
 void for_blocks_of_rows(StripIntervals<T> intervals, Body&& body) {
-  const std::int64_t rows = intervals[0].count;
-  for (std::int64_t r = 0; r < rows; r += Vec<T>::lanes)
-    body(r, static_cast<int>(std::min<std::int64_t>(Vec<T>::lanes, rows - r)));
+  auto for_blocks = [&](auto own) {
+    for (std::int64_t r = 0, rows = own[0].count; r < rows; r += Vec<T>::lanes)
+      body(own, r, static_cast<int>(std::min<std::int64_t>(Vec<T>::lanes, rows - r)));
+  };
+  if (intervals.size() == 1) return for_blocks(intervals.template first<1>());
+  for_blocks(intervals);
 }
 
 /// Softmax of each row over its keys, in place. exp(sink) is added to each normaliser; sink = −inf: no sink. Writes the
 /// logarithms of the normalisers to log_totals[r], unless it is null. If all logits of a row are −inf, all its weights
 /// are 0 and the logarithm is set to +inf.
 template <class T>
-void softmax_rows(StripIntervals<T> intervals, T* strip, T sink, LogTotal<T>* log_totals) {
-  for_blocks_of_rows<T>(intervals, [&](std::int64_t row, int count) {
+void softmax_rows(StripIntervals<T> all, T* strip, T sink, LogTotal<T>* log_totals) {
+  for_blocks_of_rows<T>(all, [&](auto intervals, std::int64_t row, int count) {
     constexpr int lanes = Vec<T>::lanes;
     const std::int64_t stride = intervals[0].stride;
     const Vec<T> zero(T(0)), lowest(-infinity<T>);
     T* z = strip + row * stride;
-    const Vec<T> maximum =
-        larger(joined_rows<T>(
-                   count, -infinity<T>,
-                   [&](int r) {
-                     Vec<T> most = lowest;
-                     for_keys<T>(intervals, row + r, [&](std::int64_t j, auto vector) {
-                       most = larger(most, filled(load_vector(z + r * stride + j, vector), vector, -infinity<T>));
-                     });
-                     return most;
-                   },
-                   larger<T>),
-               Vec<T>(sink));
+    Vec<T> largest[lanes];
+    for (Vec<T>& x : largest) x = lowest;
+    for (int r = 0; r < count; ++r) {
+      Vec<T> most = lowest;
+      for_keys<T>(intervals, row + r, [&](std::int64_t j, auto vector) {
+        most = larger(most, filled(load_vector(z + r * stride + j, vector), vector, -infinity<T>));
+      });
+      largest[r] = most;
+    }
+    const Vec<T> maximum = larger(joined_rows<lanes / 2, T>(largest, larger<T>), Vec<T>(sink));
     const LaneMask<T> nothing = maximum == lowest;  // no key: weights are 0, and log_total = inf makes them 0 again
     T shift[lanes], scale[lanes];
     select(nothing, zero, maximum).store(shift);
@@ -129,8 +124,8 @@ void softmax_rows(StripIntervals<T> intervals, T* strip, T sink, LogTotal<T>* lo
 /// The softmax's backward pass: gradient = weights · (gradient − means[r]), where means[r] = Σ_j weights · gradient
 /// over the row's keys. Writes the means, unless `means` is null.
 template <class T>
-void softmax_rows_backward(StripIntervals<T> intervals, const T* weights, T* gradient, T* means) {
-  for_blocks_of_rows<T>(intervals, [&](std::int64_t row, int count) {
+void softmax_rows_backward(StripIntervals<T> all, const T* weights, T* gradient, T* means) {
+  for_blocks_of_rows<T>(all, [&](auto intervals, std::int64_t row, int count) {
     const std::int64_t stride = intervals[0].stride;
     const Vec<T> zero(T(0));
     const T* w = weights + row * stride;

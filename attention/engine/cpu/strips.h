@@ -155,16 +155,35 @@ class StripValues : public StripPart {
                         Workspace& space) const = 0;
 };
 
+/// A part that acts on some heads, as a model of which each thread has a copy. `Kind` is one of the classes above.
+template <class Kind>
+struct PartOfCall {
+  std::shared_ptr<const Kind> model;
+  std::unique_ptr<Kind> (*copy)(const Kind& model);
+  std::vector<StripInput> inputs;  ///< those of the part; its copies list none
+  HeadRange heads = {};
+  bool acts_on(std::int64_t head) const { return heads.first <= head && head < heads.first + heads.count; }
+
+  template <class Strips>
+  static PartOfCall of(Strips strips) {
+    std::vector<StripInput> inputs = std::exchange(strips.inputs, {});
+    auto copy = [](const Kind& model) -> std::unique_ptr<Kind> {
+      return std::make_unique<Strips>(static_cast<const Strips&>(model));
+    };
+    return {std::make_shared<const Strips>(std::move(strips)), copy, std::move(inputs)};
+  }
+};
+
 /// Constructs a term's form on strips, for f32 or f64. StripForm::of<MyStrips>(arguments...) is one that constructs
-/// MyStrips<T>(arguments...), where the class template MyStrips<T> derives from StripTerm<T>.
+/// MyStrips<T>(arguments...), where the class template MyStrips<T> derives from StripTerm<T> and can be copied.
 struct StripForm {
-  std::function<std::unique_ptr<StripTerm<float>>()> f32;
-  std::function<std::unique_ptr<StripTerm<double>>()> f64;
+  std::function<PartOfCall<StripTerm<float>>()> f32;
+  std::function<PartOfCall<StripTerm<double>>()> f64;
 
   template <template <class> class Strips, class... Arguments>
   static StripForm of(const Arguments&... arguments) {
-    return {[=] { return std::make_unique<Strips<float>>(arguments...); },
-            [=] { return std::make_unique<Strips<double>>(arguments...); }};
+    return {[=] { return PartOfCall<StripTerm<float>>::of(Strips<float>(arguments...)); },
+            [=] { return PartOfCall<StripTerm<double>>::of(Strips<double>(arguments...)); }};
   }
 };
 
@@ -183,15 +202,10 @@ template <class T, class Body>
 FOVEA_INLINE void for_keys(std::int64_t first, std::int64_t end, Body&& body) {
   for_vectors<T>(end - first, [&](std::int64_t j, auto count) { body(first + j, count); });
 }
-/// The same for the keys of row r in all intervals.
-template <class T, class Body>
-FOVEA_INLINE void for_keys(std::span<const StripRows<T>> intervals, std::int64_t r, Body&& body) {
-  for (const StripRows<T>& keys : intervals) for_keys<T>(keys.first[r], keys.end[r], body);
-}
 
 /// Σ_j row[j] over first ≤ j < end.
 template <class T>
-T sum_of(const T* row, std::int64_t first, std::int64_t end) {
+FOVEA_INLINE T sum_of(const T* row, std::int64_t first, std::int64_t end) {
   if (first == end) return 0;
   return sum_of_vectors<T>(end - first,
                            [&](std::int64_t j, auto count) { return load_vector(row + first + j, count); });

@@ -10,9 +10,8 @@
 ///      before. So the strip is processed in blocks of about 32 keys and as many queries as a vector has lanes, and
 ///      each block is transposed. Then a vector holds one key of all these queries, and adding a key is one addition.
 ///   3. The blocks are visited in the order of keys, and F is carried from block to block. S is summed from the last
-///   key
-///      on: before the visit, sum_blocks() stores for each block the sum of φ behind it. (1 − F would be cheaper than
-///      S, but has no correct digits where S is small.)
+///      key on: before the visit, sum_blocks() stores for each block the sum of φ behind it. (1 − F would be cheaper
+///      than S, but has no correct digits where S is small.)
 ///   4. change() transposes m̂ back, and multiplies the weights or adds to the logits.
 ///
 /// The backward pass visits the blocks in the same order and computes F, S and m̂ again. With g the gradient of m̂:
