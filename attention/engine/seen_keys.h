@@ -13,6 +13,7 @@ struct Interval {
   std::int64_t first, end;
   bool empty() const { return first >= end; }
   bool contains(std::int64_t j) const { return first <= j && j < end; }
+  bool contains(Interval other) const { return first <= other.first && other.end <= end; }
   /// The intersection. If it is empty, the result is {first, first}.
   Interval within(Interval other) const {
     Interval both{std::max(first, other.first), std::min(end, other.end)};

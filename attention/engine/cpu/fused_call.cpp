@@ -29,8 +29,7 @@ void FusedCall<T>::exclude(const StripRows<T>& rows, T* strip) const {
     auto interval = [&, visible = Interval{rows.visible_first[r], rows.visible_end[r]}](std::size_t k) {
       return seen.interval(k, visible, rows.sentence, rows.head, rows.first_query + r);
     };
-    const Interval windowed = interval(0);
-    const bool has_gaps = seen.intervals() > 1 && !(windowed.first <= first && end <= windowed.end);
+    const bool has_gaps = seen.intervals() > 1 && !interval(0).contains({first, end});
     for (std::int64_t j = first, next; has_gaps && j < end; j = next) {
       std::int64_t seen_until = j;
       next = end;  // then: the first key behind j where an interval begins

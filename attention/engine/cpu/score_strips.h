@@ -66,7 +66,7 @@ class ZeroScore : public StripScore<T> {
   ZeroScore() { this->by_interval = true; }
   void logits(const StripRows<T>& rows, T* strip, Workspace&) const override {
     for (std::int64_t r = 0; r < rows.count; ++r, strip += rows.stride)
-      std::fill(strip + rows.hull_first, strip + rows.hull_end, T(0));
+      for (std::int64_t j = rows.hull_first; j < rows.hull_end; j += Vec<T>::lanes) Vec<T>(T(0)).store(strip + j);
   }
   void backward(const StripRows<T>&, const T*, Workspace&) const override {}
 };

@@ -107,7 +107,7 @@ template <class T>
 struct BothPointers {
   Vec<T> left = Vec<T>(T(0)), right = Vec<T>(T(0));
   FOVEA_INLINE BothPointers operator+(BothPointers other) const { return {left + other.left, right + other.right}; }
-  FOVEA_INLINE void operator+=(BothPointers other) { *this = *this + other; }
+  FOVEA_INLINE void operator+=(BothPointers other) { left += other.left, right += other.right; }
 };
 
 /// Running sums for both pointers.
@@ -141,7 +141,7 @@ struct KeyBlock {
   std::int64_t number, begin, end;
 };
 
-/// The transposed data of one block.
+/// The transposed data of one block. Functions take it by value, so that its addresses are in registers.
 template <class T>
 struct TransposedBlock {
   BothTransposed<T> phi;  ///< φ; then its gradient
@@ -300,7 +300,7 @@ class WindowStrips : public StripTerm<T> {
   std::int64_t end_block(const Call& call) const { return (call.left.hull_end + block_keys() - 1) / block_keys(); }
   /// body(block) for all blocks in the order of keys or, if `back`, from the last one on.
   template <bool back, class Body>
-  void for_blocks(const Call& call, Body&& body) const {
+  FOVEA_INLINE void for_blocks(const Call& call, Body&& body) const {
     const std::int64_t first = first_block(call), end = end_block(call);
     for (std::int64_t k = first; k < end; ++k) {
       const std::int64_t number = back ? first + end - 1 - k : k;
@@ -391,7 +391,7 @@ class WindowStrips : public StripTerm<T> {
   }
 
   /// Computes S for every key of the block, starting from the sum behind the block.
-  void sum_back(KeyBlock block, const BlockSums<T>& after, const TransposedBlock<T>& data) const {
+  void sum_back(KeyBlock block, const BlockSums<T>& after, TransposedBlock<T> data) const {
     BothPointers<T> S = after.of(block);
     for_segments<true>(block, [&](std::int64_t begin, std::int64_t end) {
       S += data.phi.sum(begin, end);
@@ -406,7 +406,7 @@ class WindowStrips : public StripTerm<T> {
   };
   /// body(begin, end, segment) for the segments of a block in order. Adds the block's masses to F.
   template <class Body>
-  FOVEA_INLINE void for_sums(KeyBlock block, const TransposedBlock<T>& data, BothSums<T>& F, Body&& body) const {
+  FOVEA_INLINE void for_sums(KeyBlock block, TransposedBlock<T> data, BothSums<T>& F, Body&& body) const {
     const BothPointers<T> before = F.value();
     BothPointers<T> own;
     for_segments<false>(block, [&](std::int64_t begin, std::int64_t end) {
@@ -426,7 +426,7 @@ class WindowStrips : public StripTerm<T> {
   }
 
   /// Computes m̂ for every key of the block.
-  void sum_window(KeyBlock block, const TransposedBlock<T>& data, BothSums<T>& F) const {
+  void sum_window(KeyBlock block, TransposedBlock<T> data, BothSums<T>& F) const {
     for_sums(block, data, F, [&](std::int64_t begin, std::int64_t end, const Segment& s) {
       const Vec<T> mask = mask_of(s);
       for (std::int64_t j = begin; j < end; ++j) data.mask.set(j, mask);
@@ -472,7 +472,7 @@ class WindowStrips : public StripTerm<T> {
   ///   data.phi: the gradients of φ^L and φ^R through S and through the segment's own masses
   ///   data.S:   the gradients of F^L and F^R, at the first key of each segment
   /// S of a key contains φ of this key and of all later ones, so that S's gradient is a running sum, dS.
-  void backward_window(KeyBlock block, const TransposedBlock<T>& data, BothSums<T>& F, BothSums<T>& dS) const {
+  void backward_window(KeyBlock block, TransposedBlock<T> data, BothSums<T>& F, BothSums<T>& dS) const {
     const BothPointers<T> dS_before = dS.value();
     const Vec<T> one(T(1));
     BothPointers<T> own_dS;
@@ -501,7 +501,7 @@ class WindowStrips : public StripTerm<T> {
 
   /// Adds to the gradients of φ^L and φ^R those through F of the same block: F of a key contains φ of this key and of
   /// all before. Sets `totals` to the sums of the block's gradients of F.
-  void backward_sums(KeyBlock block, const TransposedBlock<T>& data, const BlockSums<T>& totals) const {
+  void backward_sums(KeyBlock block, TransposedBlock<T> data, const BlockSums<T>& totals) const {
     BothPointers<T> dF;
     for_segments<true>(block, [&](std::int64_t begin, std::int64_t end) {
       dF += data.S[begin];
