@@ -187,7 +187,7 @@ class WindowStrips : public StripTerm<T> {
       const bool is_local = k == 4;
       scores_.emplace_back(captures[k].value, captures[k + 1].value, is_local ? form.local_scale : form.pointer_scale,
                            shape, exact && !is_local);
-      for (const StripInput& input : scores_.back().inputs) this->inputs.push_back(input);
+      for (const StripInput& input : std::exchange(scores_.back().inputs, {})) this->inputs.push_back(input);
     }
     this->saved_strips = static_cast<std::int64_t>(scores_.size());
   }
