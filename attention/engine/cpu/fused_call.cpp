@@ -123,14 +123,15 @@ class PartsOfPlan {
   void add_score(const Score& score) {
     const HeadRange heads = heads_of(score);
     const StripShape shape = shape_of(heads);
-    if (score.form == Score::Form::hidden) return add(call_.scores, heads, AdditiveScore<T>(score, shape));
     if (score.form == Score::Form::hidden_by_dimension) {
       call_.by_dimension = true;
       call_.planes = score.weight.size(-1);
       return add(call_.scores, heads, FineGrainedScore<T>(score, shape));
     }
     const LoweredScore own = lowered(score);
-    if (own.queries.defined())
+    if (own.hidden_weight.defined())
+      add(call_.scores, heads, AdditiveScore<T>(score, shape));
+    else if (own.queries.defined())
       add(call_.scores, heads, DotScore<T>(own.queries, own.keys, own.scale, shape));
     else
       add(call_.scores, heads, ZeroScore<T>());
