@@ -244,6 +244,10 @@ Lowered lower(const AttentionContext& in, const Plan& plan) {
   if (plan.values.size() > 1) return "a second addition to the output";
   if (!plan.values.empty()) call.relative = {plan.values[0].captures[0].value, plan.values[0].clip};
   call.densities = !plan.normalizers.empty();
+  // Kernels compute a pointer's sum from a key on as 1 − F: it has no correct digits where it is small, which matters
+  // where weights are divided by their sum or multiplied by densities of up to exp(40).
+  if (!call.sources.empty() && call.renormalizes) return "a window between pointers that is normalised again";
+  if (!call.sources.empty() && call.densities) return "a window between pointers on densities";
   if (!call.densities) call.sink = plan.sink;
   call.visible = in.visible;
   for (const HeadKeys& part : plan.ranges) call.ranges.push_back(part.keys);

@@ -1,5 +1,6 @@
 // Random sums of methods, in random places and sizes, with numbers out of range where no query sees them: all engines
-// give one result. FOVEA_TEST_SEED chooses the first of the sums, FOVEA_TEST_SUMS how many are drawn:
+// give one result, on the CPU and, by the fused engine, on a GPU. FOVEA_TEST_SEED chooses the first of the sums,
+// FOVEA_TEST_SUMS how many are drawn:
 //   FOVEA_TEST_SEED=1000 FOVEA_TEST_SUMS=5000 build/tests/test_attention --run_test=random_sums
 #include <cmath>
 #include <cstdlib>
@@ -10,6 +11,7 @@
 #include "attention/engine/attend.h"
 #include "autograd/operations.h"
 #include "tests/attention/attentions.h"
+#include "tests/device.h"
 
 using namespace fovea;
 using namespace fovea::test;
@@ -51,31 +53,32 @@ class Draw {
   }
 
   /// The output, and the gradients of states and parameters; empty if this attention or engine is not defined.
-  std::vector<Tensor> results(AttentionEngine engine, double hidden) const try {
+  std::vector<Tensor> results(AttentionEngine engine, double hidden, Device device = Device::cpu) const try {
     AttentionEngineScope chosen(engine, rows_of_block);
     const auto attention = random_attention(specification, place);
     attention->to(dtype);
+    attention->to(device);
     Generator generator(2);
     auto states = [&](std::int64_t rows) { return random_tensor({2, rows, 6}, generator, -scale, scale); };
     Tensor numbers = states(keys);
     numbers.slice(0, 1, 2).slice(1, length, keys).fill(hidden);
-    const Variable key(numbers.to(dtype), true);
-    const Variable query = place == Place::cross ? Variable(states(queries).to(dtype), true) : key;
+    const Variable key(numbers.to(dtype).to(device), true);
+    const Variable query = place == Place::cross ? Variable(states(queries).to(dtype).to(device), true) : key;
     AttentionInput input{.query = query, .key = key, .value = key};
-    input.key_lengths = Tensor::from(std::vector<std::int64_t>{keys, length}, {2});
-    input.mask = test_mask(queries, keys);
+    input.key_lengths = Tensor::from(std::vector<std::int64_t>{keys, length}, {2}).to(device);
+    input.mask = test_mask(queries, keys).to(device);
     input.causal = place == Place::decoder;
     if (masks) {
       std::vector<std::uint8_t> allowed;
       for (std::int64_t k = 0; k < queries * keys; ++k) allowed.push_back(k * k % 7 != 2);
-      input.allowed = Tensor::from(allowed, {1, 1, queries, keys});
+      input.allowed = Tensor::from(allowed, {1, 1, queries, keys}).to(device);
     }
     std::vector<Variable> leaves{key};
     if (place == Place::cross) leaves.push_back(query);
     for (auto& parameter : attention->parameters()) leaves.push_back(parameter.variable);
     const Variable out = attention->forward(input);
     std::vector<Tensor> found{out.value()};
-    for (const Variable& g : grad(out, leaves, random_tensor(out.shape(), generator).to(dtype)))
+    for (const Variable& g : grad(out, leaves, random_tensor(out.shape(), generator).to(dtype).to(device)))
       found.push_back(g.value());
     return found;
   } catch (const Error&) {
@@ -132,7 +135,7 @@ BOOST_AUTO_TEST_SUITE(random_sums)
 
 BOOST_AUTO_TEST_CASE(all_engines_give_one_result_whatever_is_hidden) {
   const std::uint64_t first = number_of("FOVEA_TEST_SEED", 1), sums = number_of("FOVEA_TEST_SUMS", 300);
-  int compared = 0;
+  int compared = 0, compared_on_gpu = 0;
   for (std::uint64_t seed = first; seed < first + sums; ++seed) {
     const Draw draw(seed);
     const auto expected = draw.results(AttentionEngine::composed, 0);
@@ -140,10 +143,14 @@ BOOST_AUTO_TEST_CASE(all_engines_give_one_result_whatever_is_hidden) {
     BOOST_TEST(are_finite(expected), "FOVEA_TEST_SEED=" << seed << ": " << draw.str() << " is not finite");
     // densities are as large as exp(40), and small gradients may be differences of large numbers
     const double rounding = (draw.dtype == DType::f64 ? 1e-15 : 1e-6) * largest_number(expected);
-    for (AttentionEngine engine : {AttentionEngine::composed, AttentionEngine::blockwise, AttentionEngine::fused}) {
-      const auto found = draw.results(engine, std::numeric_limits<double>::quiet_NaN());
+    std::vector<std::pair<AttentionEngine, Device>> ways{{AttentionEngine::composed, Device::cpu},
+                                                         {AttentionEngine::blockwise, Device::cpu},
+                                                         {AttentionEngine::fused, Device::cpu}};
+    if (cuda_is_available()) ways.emplace_back(AttentionEngine::fused, Device::cuda);
+    for (auto [engine, device] : ways) {
+      const auto found = draw.results(engine, std::numeric_limits<double>::quiet_NaN(), device);
       if (found.empty()) continue;  // no fused form
-      ++compared;
+      ++compared, compared_on_gpu += device == Device::cuda;
       double largest = 0;
       for (std::size_t k = 0; k < found.size(); ++k) {
         if (k == 1 && draw.place != Place::cross) continue;  // there hidden zeros are queries too, and have gradients
@@ -151,11 +158,12 @@ BOOST_AUTO_TEST_CASE(all_engines_give_one_result_whatever_is_hidden) {
         largest = one <= largest ? largest : one;  // a NaN stays
       }
       BOOST_TEST(largest <= (draw.dtype == DType::f64 ? 1e-8 : 2e-3),
-                 "FOVEA_TEST_SEED=" << seed << ": " << draw.str() << ", engine " << static_cast<int>(engine)
-                                    << " differs by " << largest);
+                 "FOVEA_TEST_SEED=" << seed << ": " << draw.str() << ", engine " << static_cast<int>(engine) << " on "
+                                    << name(device) << " differs by " << largest);
     }
   }
   BOOST_TEST(compared > static_cast<int>(sums / 2));
+  if (cuda_is_available()) BOOST_TEST(compared_on_gpu > static_cast<int>(sums / 8));
 }
 
 BOOST_AUTO_TEST_SUITE_END()
