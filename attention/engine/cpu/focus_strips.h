@@ -62,7 +62,7 @@ class FocusStrips : public StripPart {
       softmax_rows_backward<T>({&own, 1}, weights + r * rows.stride, row, nullptr);
       carry_ = backward_penalty(rows, r, row);
       if (t == 0 && gradients.size() > 1 && gradients[1].defined())
-        gradients[1].mutable_data<T>()[rows.sentence * gradients[1].size(1) + rows.head] = carry_;
+        gradients[1].template mutable_data<T>()[rows.sentence * gradients[1].size(1) + rows.head] = carry_;
     }
   }
 
