@@ -28,7 +28,8 @@ struct KeyRange {
   std::shared_ptr<KnownPairs> known = {};
 };
 
-/// What engines make of a range, which several layers may need, and what they made it of.
+/// Tensors that engines compute from the bounds of a KeyRange. The layers of a model have the same range, and compute
+/// them once; each is kept with the bounds that it was computed from.
 struct KnownPairs {
   struct Key {
     Tensor first, end;          ///< the range's bounds

@@ -1,6 +1,6 @@
-/// What a block of each of the three kernels has: a tile of rows, queries or keys, of one head, 16 for each of its
-/// warps. It visits the tiles of the matrix of pairs that its rows share with `columns` keys, or queries, after one
-/// another.
+/// The base of the three kernels. A block owns some rows of one head, 16 for each of its warps: queries in the forward
+/// and the query-owned pass, keys in the key-owned one. It takes the others of the head, keys or queries, `columns` at
+/// a time, and computes the tile of pairs that they form with its rows.
 #pragma once
 #include "cuda/attention/hidden.cuh"
 #include "cuda/attention/sources.cuh"

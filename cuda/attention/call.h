@@ -98,7 +98,7 @@ struct AttentionCall {
   T* offset_weights;         ///< weights summed by distance [B, h, I, 2 offset_clip + 1], 0 at first; or null
   const T* offset_weight_gradients;  ///< their gradients; or null
   Source<T> sources[most_sources];   ///< pointers first
-  std::int32_t carried_step;         ///< every so many keys the backward passes carry what belongs to pointers
+  std::int32_t carried_step;         ///< number of keys of a block of the key-owned pass, where there are pointers
   T* carried;                        ///< what the two backward passes carry of pointers, see sources.cuh
 
   // For each query, [B, h, I]: what the backward pass needs to compute the weights again.

@@ -3,8 +3,8 @@
 ///
 /// Shared memory has an array [rows, columns] for each product x_ij = scale q_i · k_j and two for each pointer,
 ///
-///     F_ij = Σ φ_ik over the keys k up to the end of j's segment     S_ij = Σ φ_ik from the beginning of j's segment
-///     on
+///     F_ij = Σ φ_ik over the keys k up to the end of j's segment
+///     S_ij = Σ φ_ik over the keys k from the beginning of j's segment on
 ///
 /// A tile has whole segments. F runs along: a block that owns queries takes the tiles of keys in order and carries it
 /// from one to the next. S_ij is 1 − F up to the segment before.
@@ -13,8 +13,8 @@
 /// of k's segment − Σ dF_j over the segments before, φ's gradient is Z_k and a number that all keys of a query share,
 /// which a softmax ignores. So one sweep in the order of keys is enough, and carries F and Z:
 ///
-///     d(scale q_i · k_k) = φ_ik (Z_ik − V_i),   V_i = Σ_k φ_ik Z_ik,   dq_i = scale (Σ_k φ_ik Z_ik k_k − V_i Σ_k φ_ik
-///     k_k)
+///     d(scale q_i · k_k) = φ_ik (Z_ik − V_i)     with V_i = Σ_k φ_ik Z_ik
+///     dq_i = scale (Σ_k φ_ik Z_ik k_k − V_i Σ_k φ_ik k_k)
 ///
 /// The forward pass keeps the last sum, the pointer's mean key. A block that owns keys finds F and Z of the keys before
 /// its own where the query-owned pass has left them (`carried`).
@@ -23,11 +23,11 @@
 
 namespace fovea::cuda {
 
-/// What a pointer's numbers for one query are made of.
+/// One query's row of a pointer: from this and a product q · k follows φ.
 template <class T>
 struct PointerOfQuery {
   T maximum, inverse;  ///< of its softmax
-  T slope;             ///< V
+  T slope;             ///< V, see the top of the file
   int first, end;      ///< the keys that it may point to
 
   __device__ PointerOfQuery() = default;
@@ -127,6 +127,7 @@ class BlockSources {
 
   /// Computes the numbers of the tile whose columns begin at `first`; `keys` is the number of its keys.
   __device__ void prepare(int first, int keys) {
+    if (spec_.sources() == 0) return;
     for_sources([&](int s) {
       Strip<T, n>& strip = strips_[s];
       strip.clear();
@@ -150,20 +151,23 @@ class BlockSources {
     barrier();
   }
 
-  /// Keeps what is carried to the tile of keys from `first` on, if a block that owns keys begins there.
+  /// In the query-owned pass: stores the sums of φ and of its gradient over the keys before `first`, if the keys of a
+  /// block of the key-owned pass begin there.
   __device__ void keep_carried(int first) const {
     const int step = call_.carried_step;
     if (!rows_are_queries || spec_.sources() == 0 || first % step != 0) return;
     for_pointers([&](int s) {
       const int i = row_ + lane_of_thread() % 16;
       if (lane_of_thread() / 16 != s || i >= call_.query_end || !spec_.makes_source(s)) return;
-      *carried(s, 0, i, first / step) = static_cast<T>(sum_),
-                                *carried(s, 1, i, first / step) = static_cast<T>(slope_sum_);
+      *carried(s, 0, i, first / step) = static_cast<T>(sum_);
+      *carried(s, 1, i, first / step) = static_cast<T>(slope_sum_);
     });
   }
 
-  /// After the gradients of the tile's numbers have replaced them: adds those of queries or keys.
+  /// Adds to the gradients of the block's queries or keys what comes from the tile, whose numbers' gradients have
+  /// replaced them in shared memory.
   __device__ void add_gradients(int first, int keys) {
+    if (spec_.sources() == 0) return;
     barrier();
     for_queries_of_thread(first, [&](int s, int query, double&, double& sum) {
       if (!spec_.makes_source(s)) return;
@@ -192,7 +196,7 @@ class BlockSources {
     });
   }
 
-  /// The gradient of the block's rows from source s, which `write(s, gradient)` writes.
+  /// Calls write(s, gradient of the block's rows) for each source s whose gradients this kernel makes.
   template <class Write>
   __device__ void finish(const Write& write) {
     for_made_sources([&](int s) {
@@ -263,7 +267,8 @@ class BlockSources {
   __device__ SharedSpan<T> array(int number) const {
     return SharedSpan<T>(memory_.arrays_at + number * memory_.array_bytes, rows * stride);
   }
-  /// What is known of the queries of the rows or columns: maxima, then inverses, slopes, first keys and ends.
+  /// The members of PointerOfQuery for the queries of the block's rows or of the tile's columns: all maxima, then all
+  /// inverses, slopes, first keys and ends.
   __device__ SharedSpan<T> numbers(int s) const {
     return SharedSpan<T>(memory_.numbers_at + s * 5 * count * static_cast<int>(sizeof(T)), 5 * count);
   }
@@ -302,13 +307,13 @@ class BlockSources {
     of.first = static_cast<int>(from[3 * count + k]), of.end = static_cast<int>(from[4 * count + k]);
     return of;
   }
-  /// What is carried of φ (kind 0) or of its gradient (1) to a tile of a block that owns keys:
-  /// [pointers, 2, B, h, tiles, queries of the launch].
-  __device__ T* carried(int s, int kind, int i, int tile) const {
-    const int tiles = (call_.keys + call_.carried_step - 1) / call_.carried_step,
+  /// For query i, the sum of φ (kind 0), or of dS − dF (kind 1), over all keys before a block of the key-owned pass:
+  /// an element of AttentionCall::carried [pointers, 2, B, h, blocks, queries of the launch].
+  __device__ T* carried(int s, int kind, int i, int block) const {
+    const int blocks = (call_.keys + call_.carried_step - 1) / call_.carried_step,
               count = call_.query_end - call_.query_begin;
     const std::int64_t head = ((2 * std::int64_t{s} + kind) * call_.sentences + b_) * call_.heads + h_;
-    return call_.carried + (head * tiles + tile) * count + i - call_.query_begin;
+    return call_.carried + (head * blocks + block) * count + i - call_.query_begin;
   }
 
   const AttentionCall<T>& call_;

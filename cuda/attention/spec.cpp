@@ -128,10 +128,11 @@ SpecOfCall spec_of(const TileCall& call, const Kernel& kernel) {
   spec.kernel = kernel;
   spec.number = lowered.values.dtype();
   spec.rounds = call.products == Precision::bf16 && spec.number == DType::f32;
-  for (std::size_t k = 0; k < call.wants.size(); ++k)
-    spec.wants.push_back(call.wants[k] && (kernel.score || lowered.captures()[k].is_of_source()));
+  const std::vector<LoweredCapture> captures = lowered.captures();
+  for (std::size_t k = 0; k < captures.size(); ++k)
+    spec.wants.push_back(call.wants[k] && (kernel.score || captures[k].is_of_source()));
   spec.logits = static_cast<int>(lowered.logit.captures.size());
-  for (const LoweredCapture& capture : lowered.captures()) spec.indices.push_back(static_cast<Index>(capture.indexing));
+  for (const LoweredCapture& capture : captures) spec.indices.push_back(static_cast<Index>(capture.indexing));
   spec.has_product = lowered.queries.defined();
   spec.has_window = !lowered.window.parts.empty();
   spec.has_sink = lowered.sink.defined();

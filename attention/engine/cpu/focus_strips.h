@@ -66,9 +66,8 @@ class FocusStrips : public StripPart {
     }
   }
 
-  /// Of the current head, indexed by query: the focus after each query, and the gradient of each focus from its uses
-  /// outside of the softmax, null if it has none.
-  T* after = nullptr;
+  T* after = nullptr;  ///< [I] of the current head: the focus p after each query
+  /// [I] of the current head: the gradient that each focus gets as a result of the call; null if it gets none.
   const T* after_gradient = nullptr;
 
  private:

@@ -14,7 +14,7 @@ constexpr std::int64_t few_keys = 64;
 /// more than computing the keys between.
 constexpr std::int64_t least_gap = 64;
 
-/// What all threads of a pass share.
+/// The call, its result and the gradients' buffers, which all threads of a forward or backward pass share.
 template <class T>
 struct Pass {
   const FusedCall<T>& call;

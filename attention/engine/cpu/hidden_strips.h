@@ -7,9 +7,9 @@
 
 namespace fovea {
 
-/// What both scores share: queries [B, H, I, a], keys [B, H, J, a], and the weights after the hidden layer, vectors [H
-/// or 1, a] or matrices [H or 1, a, D]. Keys are transposed for each item, to [a, J], and their gradient is accumulated
-/// transposed; finish() copies it to its buffer.
+/// The base of the two scores with a hidden layer tanh(q_i + k_j) of a elements. It reads queries [B, H, I, a], keys
+/// [B, H, J, a], and the weights that follow the layer: a vector [H or 1, a], or a matrix [H or 1, a, D]. Each item
+/// works on transposed keys [a, J], and adds up their gradient in that shape; finish() transposes it back.
 template <class T>
 class HiddenScore : public StripScore<T> {
  public:
