@@ -30,7 +30,7 @@ struct PointerOfQuery {
   T slope;             ///< V, see the top of the file
   int first, end;      ///< the keys that it may point to
 
-  __device__ PointerOfQuery() = default;
+  PointerOfQuery() = default;
   __device__ PointerOfQuery(const AttentionCall<T>& call, const Source<T>& source, Side side, int b, int h, int i)
       : maximum(source.maximum[row_number(call, b, h, i)]),
         inverse(source.inverse[row_number(call, b, h, i)]),
