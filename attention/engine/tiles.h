@@ -23,13 +23,14 @@ struct TileCall {
 
 /// The result of the forward pass, with the tensors that the backward pass reads.
 struct TileResult {
-  Tensor out;                          ///< [B, H, I, D]
-  Tensor maximum, inverse;             ///< [B, H, I]: the largest logit, and 1 / Σ_j exp(z_ij − maximum)
-  Tensor weight;                       ///< with LoweredCall::renormalizes, the sum of the weights before, [B, H, I]
-  Tensor tiles;                        ///< which tiles of pairs are seen; undefined: all
-  std::vector<Tensor> source_queries;  ///< the queries of each source, with the factors of their logits
-  std::vector<TileResult> pointers;    ///< the softmax of each pointer; its output is the mean key, if the call records
-  Tensor offset_weights;               ///< with relative values, the weights summed by distance, [B, H, I, 2 clip + 1]
+  Tensor out;               ///< [B, H, I, D]
+  Tensor maximum, inverse;  ///< [B, H, I]: the largest logit, and 1 / Σ_j exp(z_ij − maximum)
+  Tensor weight = {};       ///< with LoweredCall::renormalizes, the sum of the weights before, [B, H, I]
+  Tensor tiles = {};        ///< which tiles of pairs are seen; undefined: all
+  std::vector<Tensor> source_queries = {};  ///< the queries of each source, with the factors of their logits
+  std::vector<TileResult> pointers =
+      {};                      ///< the softmax of each pointer; its output is the mean key, if the call records
+  Tensor offset_weights = {};  ///< with relative values, the weights summed by distance, [B, H, I, 2 clip + 1]
 };
 
 /// Gradients, each in a shape that broadcasts from that of its variable.

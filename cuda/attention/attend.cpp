@@ -148,7 +148,6 @@ TileCall call_of_pointer(const TileCall& call, const LoweredSource& pointer, con
   lowered.keys = lowered.values = Variable(pointer.keys.value());
   lowered.query_count = call.lowered.query_count, lowered.query_offset = call.lowered.query_offset;
   lowered.visible = call.lowered.visible;
-  lowered.visible.known = nullptr;  // a pointer may see a part of these keys
   TileCall made{lowered, {}, call.products, {}};
   made.only_totals = !call.records;
   return made;
@@ -169,7 +168,10 @@ std::int64_t bytes_of(const TileCall& call, const TileResult& result) {
 /// The kinds of all tiles of a call whose queries see `seen`, u8 [B or 1, H or 1, ceil(I / 64), ceil(J / 64)];
 /// undefined if all pairs are seen.
 Tensor make_tile_map(const LoweredCall& call, const SeenPairs& seen) {
-  bool all_seen = seen.range_count == 0 && call.dilations.empty();
+  // by lengths and causality alone, as in other layers, which share the map
+  const bool is_visible_alone =
+      seen.range_count == 0 && seen.always_count == 0 && seen.mask_count == 0 && seen.dilation_count == 0;
+  bool all_seen = is_visible_alone;
   std::int64_t B = 1, H = 1;
   auto widen = [&](const Tensor& x, int head_dimension) {  // counted from the end
     if (!x.defined()) return;
@@ -179,14 +181,13 @@ Tensor make_tile_map(const LoweredCall& call, const SeenPairs& seen) {
   };
   auto widen_to = [&](const KeyRange& range) { widen(range.first, 2), widen(range.end, 2); };
   widen_to(call.visible);
-  for (const auto* ranges : {&call.ranges, &call.always})
-    for (const KeyRange& range : *ranges) widen_to(range);
-  for (const Tensor& mask : call.masks) widen(mask, 3);
+  if (!is_visible_alone) {
+    for (const auto* ranges : {&call.ranges, &call.always})
+      for (const KeyRange& range : *ranges) widen_to(range);
+    for (const Tensor& mask : call.masks) widen(mask, 3);
+  }
   if (all_seen) return {};
   const std::int64_t I = call.query_count, J = call.values.size(2);
-  // Layers that see the same keys, by their lengths and causality alone, share the map.
-  const bool is_visible_alone = call.ranges.empty() && call.always.empty() && call.masks.empty() &&
-                                call.dilations.empty() && call.sources.empty();
   KnownPairs* known = is_visible_alone ? call.visible.known.get() : nullptr;
   const KnownPairs::Key key{
       call.visible.first, call.visible.end, KnownPairs::version(call.visible), J, call.query_offset, I};
@@ -234,18 +235,20 @@ Tensor with_heads_inside(std::int64_t B, std::int64_t H, std::int64_t X, std::in
   return Tensor::empty({B, X, H, D}, like.dtype(), like.device()).transpose(1, 2);
 }
 
-/// The softmax of a pointer with these queries.
+/// The softmax of a pointer with these queries. `visible` is the map of the tiles of all keys that queries may see.
 template <class T>
-TileResult forward_of_pointer(const TileCall& call, const LoweredSource& source, const Tensor& queries) {
+TileResult forward_of_pointer(const TileCall& call, const LoweredSource& source, const Tensor& queries,
+                              const Tensor& visible) {
   const TileCall pointer = call_of_pointer(call, source, queries);
   const Tensor& keys = source.keys.value();
   const std::int64_t B = keys.size(0), H = keys.size(1), I = call.lowered.query_count;
   auto rows = [&] { return Tensor::empty({B, H, I}, keys.dtype(), keys.device()); };
-  TileResult result{
-      with_heads_inside(B, H, pointer.only_totals ? 0 : I, keys.size(3), keys), rows(), rows(), {}, {}, {}, {}, {}};
+  TileResult result{.out = with_heads_inside(B, H, pointer.only_totals ? 0 : I, keys.size(3), keys),
+                    .maximum = rows(),
+                    .inverse = rows()};
   AttentionCall<T> made = arguments<T>(pointer, result);
   made.seen = visible_pairs(call.lowered, side_of(source));
-  result.tiles = make_tile_map(pointer.lowered, made.seen);
+  result.tiles = side_of(source) == Side::all ? visible : make_tile_map(pointer.lowered, made.seen);
   made.tiles = map_of(result.tiles);
   if (B * H * I > 0) run_kernel({Pass::forward}, pointer, bytes_of(pointer, result), made);
   return result;
@@ -305,24 +308,24 @@ TileResult forward(const TileCall& call) {
   const Tensor& values = lowered.values.value();
   const std::int64_t B = values.size(0), H = values.size(1), I = lowered.query_count;
   auto rows = [&] { return Tensor::empty({B, H, I}, values.dtype(), values.device()); };
-  TileResult result{with_heads_inside(B, H, I, values.size(3), values), rows(), rows(), {}, {}, {}, {}, {}};
+  TileResult result{.out = with_heads_inside(B, H, I, values.size(3), values), .maximum = rows(), .inverse = rows()};
   const LoweredRelativeValues& relative = lowered.relative;
   if (relative.table.defined())
     result.offset_weights = Tensor::zeros({B, H, I, 2 * relative.clip + 1}, values.dtype(), values.device());
   if (lowered.renormalizes) result.weight = rows();
+  result.tiles =
+      make_tile_map(lowered, lowered.sources.empty() ? seen_pairs(lowered) : visible_pairs(lowered, Side::all));
   for (const LoweredSource& source : lowered.sources) {
     const Tensor& queries = source.queries.value();
     result.source_queries.push_back(source.factors.defined() ? map(Multiply{}, queries, source.factors) : queries);
     if (source.kind != LoweredSource::Kind::product)
-      result.pointers.push_back(forward_of_pointer<T>(call, source, result.source_queries.back()));
+      result.pointers.push_back(forward_of_pointer<T>(call, source, result.source_queries.back(), result.tiles));
   }
-  result.tiles =
-      make_tile_map(lowered, lowered.sources.empty() ? seen_pairs(lowered) : visible_pairs(lowered, Side::all));
   if (result.out.elements() == 0) return result;
   AttentionCall<T> made = arguments<T>(call, result);
   if (lowered.extra.keys.defined()) {
     const TileCall extra = call_of_extra_keys(call);
-    TileResult earlier{result.out, result.maximum, result.inverse, {}, {}, {}, {}, {}};
+    TileResult earlier{.out = result.out, .maximum = result.maximum, .inverse = result.inverse};
     run_kernel({Pass::forward}, extra, bytes_of(extra, earlier), arguments<T>(extra, earlier));
     made.continues = true;
   }

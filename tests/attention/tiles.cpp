@@ -228,6 +228,11 @@ BOOST_AUTO_TEST_CASE(a_call_is_few_kernels, *with_cuda()) {
     results(kind, Place::encoder, {20, 20}, Device::cuda);
     BOOST_TEST(launches_named("attention_") - before <= 4u, kind);  // the map of tiles, forward, two backward
   }
+  for (const char* kind : {"window", "window(use=additive,segment=5)"}) {
+    const std::uint64_t before = launches_named("attention_");
+    results(kind, Place::encoder, {20, 20}, Device::cuda);
+    BOOST_TEST(launches_named("attention_") - before <= 6u, kind);  // and two for the pointers' softmax
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_formula_that_is_a_multiple_is_known, *cpu_only()) {
