@@ -62,7 +62,7 @@ void for_variables(Plan& plan, std::int64_t H, const std::function<void(Variable
   }
   if (plan.focus) {  // a block of a plan with a focus has all heads
     f(plan.focus->gate, dimensions_of(Per::query), resolved(plan.focus->heads, H));
-    f(plan.focus->previous, PairDimensions{}, resolved(plan.focus->heads, H));
+    f(plan.focus->previous, PairDimensions{.head = 1}, resolved(plan.focus->heads, H));
   }
   f(plan.sink, PairDimensions{.head = 1}, HeadRange{0, H});
 }

@@ -188,6 +188,23 @@ const char* add_pointer_window(const PointerWindow& window, const PairTerm& term
   return nullptr;
 }
 
+/// Adds the penalty of a focus. Returns a part that has no such form, or null.
+const char* add_focus(const Plan& plan, LoweredCall& call) {
+  if (!plan.focus) return nullptr;
+  if (!call.sources.empty()) return "a focus beside a window between pointers";
+  call.focus = plan.focus;
+  const FocusedSoftmax& focus = *plan.focus;
+  Tensor gates = focus.gate.value().unsqueeze(3);
+  if (!focus.has_focus(0) && gates.size(2) > 0) {
+    gates = gates.clone();
+    gates.slice(2, 0, 1).fill(0);
+  }
+  call.logit.parts.push_back(pointwise_formula<FocusPenalty, Per::query, Per::query>({focus.sigma}));
+  call.logit.captures.push_back({focus.gate, gates, Indexing::query});
+  call.logit.captures.push_back({{}, {}, Indexing::focus});
+  return nullptr;
+}
+
 /// Adds the formula of a term of logits. Returns a term that has none, or null.
 const char* add_bias(const PairTerm& term, const AttentionContext& in, LoweredCall& call) {
   const auto* window = std::get_if<PointerWindow>(&term.what);
@@ -219,6 +236,7 @@ std::vector<HeadRange> groups_of_heads(const Plan& plan, std::int64_t H) {
   add(plan.scores), add(plan.score_changes), add(plan.biases), add(plan.windows), add(plan.normalizers);
   add(plan.ranges), add(plan.dilations), add(plan.always), add(plan.masks);
   add(plan.extra_keys), add(plan.values);
+  if (plan.focus) add(std::span(&*plan.focus, 1));
   std::vector<HeadRange> groups;
   for (auto next = std::next(ends.begin()); next != ends.end(); ++next)
     groups.push_back({*std::prev(next), *next - *std::prev(next)});
@@ -226,7 +244,6 @@ std::vector<HeadRange> groups_of_heads(const Plan& plan, std::int64_t H) {
 }
 
 Lowered lower(const AttentionContext& in, const Plan& plan) {
-  if (plan.focus) return "a focus that is carried from query to query";
   if (const char* missing = part_between_heads(plan)) return missing;
   LoweredCall call;
   call.values = in.value;
@@ -238,6 +255,7 @@ Lowered lower(const AttentionContext& in, const Plan& plan) {
   for (const auto* terms : {&plan.score_changes, &plan.biases})
     for (const PairTerm& term : *terms)
       if (const char* missing = add_bias(term, in, call)) return missing;
+  if (const char* missing = add_focus(plan, call)) return missing;
   for (const PairTerm& term : plan.windows)
     if (const char* missing = add_window(term, in, call)) return missing;
   if (const char* missing = add_extra_keys(in, plan, call)) return missing;

@@ -3,6 +3,7 @@
 /// There is one formula of a pair's logit and one of its weight, both as expressions with their gradients, and a list
 /// of the tensors that these formulas read. Where heads have different terms, groups of heads are lowered one by one.
 #pragma once
+#include <optional>
 #include <variant>
 #include <vector>
 
@@ -20,6 +21,7 @@ enum class Indexing {
   offset,        ///< x_c, c = clip(j − i, −clip, clip) + clip, the same table for all queries
   query_offset,  ///< x_ic
   query_column,  ///< x_ic, c = min(j, n − 1): the score Score::Form::location
+  focus,         ///< p_{i−1} of LoweredCall::focus
   // numbers of a LoweredSource:
   product,  ///< x_ij
   up_to,    ///< F_ij
@@ -47,9 +49,11 @@ struct LoweredCapture {
   Tensor numbers;  ///< its value with the dimensions [B or 1, H or 1, I or 1, n]; n is 1 for `head` and `query`
   Indexing indexing;
   std::int64_t clip = 0;   ///< in tokens; with `query_column` n − 1
-  std::size_t source = 0;  ///< of LoweredCall::sources; `value` and `numbers` are undefined then
+  std::size_t source = 0;  ///< of LoweredCall::sources
 
   bool is_of_source() const { return indexing >= Indexing::product; }
+  /// Whether the engine computes the numbers; `value` and `numbers` are undefined then.
+  bool is_made() const { return indexing >= Indexing::focus; }
 
   /// The gradient of `value`, in a shape that broadcasts from it, given that of `numbers` for each sentence, head, and
   /// query or key: [B, H, I, n], with `key` [B, H, 1, J], with `offset` [parts, B, H, 1, n].
@@ -110,6 +114,7 @@ struct LoweredCall {
   std::int64_t segment = 1;            ///< length of the segments of keys that pointers point to
   LoweredExtraKeys extra;
   LoweredRelativeValues relative;
+  std::optional<FocusedSoftmax> focus;  ///< the last formula of the logit is its penalty
 
   /// The keys that a query sees: those of `visible` that lie in all `ranges` and have a distance that all `dilations`
   /// divide, or lie in one of `always`; never those hidden by one of the masks.

@@ -16,17 +16,18 @@ TileKernels& attention_kernels() {
 namespace {
 
 /// The variables that a call has gradients for: values, queries and keys if their product is the score, captures, sink,
-/// queries and keys of sources, extra keys, the table of relative values.
+/// queries and keys of sources, extra keys, the table of relative values, the focus before the first query.
 std::vector<Variable> inputs_of(const LoweredCall& call) {
   std::vector<Variable> inputs{call.values};
   if (call.queries.defined()) inputs.push_back(call.queries), inputs.push_back(call.keys);
   if (call.hidden_weight.defined()) inputs.push_back(call.hidden_weight);
   for (const LoweredCapture& capture : call.captures())
-    if (!capture.is_of_source()) inputs.push_back(capture.value);
+    if (!capture.is_made()) inputs.push_back(capture.value);
   if (call.sink.defined()) inputs.push_back(call.sink);
   for (const LoweredSource& source : call.sources) inputs.insert(inputs.end(), {source.queries, source.keys});
   if (call.extra.keys.defined()) inputs.insert(inputs.end(), {call.extra.queries, call.extra.keys, call.extra.values});
   if (call.relative.table.defined()) inputs.push_back(call.relative.table);
+  if (call.focus && call.focus->previous.defined()) inputs.push_back(call.focus->previous);
   return inputs;
 }
 
@@ -37,7 +38,7 @@ Gradients in_order_of_inputs(const LoweredCall& call, const TileGradients& made)
   if (call.hidden_weight.defined()) all.emplace_back(made.hidden_weight);
   const std::vector<LoweredCapture> captures = call.captures();
   for (std::size_t k = 0; k < captures.size(); ++k) {
-    if (captures[k].is_of_source()) continue;
+    if (captures[k].is_made()) continue;
     const Tensor& gradient = made.captures[k];
     all.push_back(gradient.defined() ? Variable(captures[k].gradient_of_value(gradient)) : Variable());
   }
@@ -48,6 +49,7 @@ Gradients in_order_of_inputs(const LoweredCall& call, const TileGradients& made)
     for (const Tensor* gradient : {&made.extra_queries, &made.extra_keys, &made.extra_values})
       all.emplace_back(*gradient);
   if (call.relative.table.defined()) all.emplace_back(made.relative);
+  if (call.focus && call.focus->previous.defined()) all.emplace_back(made.previous_focus);
   return all;
 }
 
@@ -71,7 +73,8 @@ struct KeptCall {
 Gradients gradients_on_tiles(const KeptCall& kept, const Gradients& g, const Node& node) {
   kept.checked_inputs(node);
   const Tensor of_out = or_zeros(g[0], kept.result.out).value();
-  return in_order_of_inputs(kept.call.lowered, attention_kernels().backward(kept.call, kept.result, of_out));
+  const Tensor of_focus = g.size() > 1 && g[1].defined() ? g[1].value().contiguous() : Tensor();
+  return in_order_of_inputs(kept.call.lowered, attention_kernels().backward(kept.call, kept.result, of_out, of_focus));
 }
 
 Gradients gradients_of_equation(const KeptCall& kept, const Gradients& g, const Node& node) {
@@ -79,16 +82,20 @@ Gradients gradients_of_equation(const KeptCall& kept, const Gradients& g, const 
 }
 
 /// Computes a call in which all heads have the same terms, and records it as one node.
-Variable attend_group(const AttentionContext& in, const std::shared_ptr<const Plan>& plan, TileCall call) {
+AttentionOutput attend_group(const AttentionContext& in, const std::shared_ptr<const Plan>& plan, TileCall call) {
   const std::vector<Variable> inputs = inputs_of(call.lowered);
   call.records = should_record(inputs);
   const TileResult result = attention_kernels().forward(call);
-  const Tensor out = result.out;
-  if (!call.records) return Variable(out);
+  const Tensor out = result.out, focus = result.focus.after;
+  if (!call.records) return {Variable(out), focus.defined() ? Variable(focus) : Variable()};
   KeptCall kept{
       std::move(call), in, plan, std::vector<Saved>(inputs.begin(), inputs.end()), bounds_and_masks(in, *plan), result};
   kept.watched.emplace_back(out, "result");
-  return record("fused_attention", out, inputs, fused_rule(std::move(kept), gradients_on_tiles, gradients_of_equation));
+  kept.watched.emplace_back(focus, "second result");
+  auto node =
+      make_node("fused_attention", inputs, fused_rule(std::move(kept), gradients_on_tiles, gradients_of_equation));
+  Variable made = output_of(node, 0, out);
+  return {made, focus.defined() ? output_of(node, 1, focus) : Variable()};
 }
 
 /// The dropout of some heads of a call with the context `in`.
@@ -124,7 +131,7 @@ const char* make_groups(const AttentionContext& in, const std::shared_ptr<const 
                   {}};
     if (group.call.lowered.is_exact) group.call.products = Precision::f32;
     for (const LoweredCapture& capture : group.call.lowered.captures())
-      group.call.wants.push_back(capture.is_of_source() || should_record({&capture.value}));
+      group.call.wants.push_back(capture.is_made() || should_record({&capture.value}));
     groups.push_back(std::move(group));
   }
   return nullptr;
@@ -200,9 +207,16 @@ FusedOutput output_of_groups(const MapOfWeights& map) {
   if (const char* missing = make_groups(map.in, map.plan, map.dropout, groups)) return {{}, missing};
   for (const Group& group : groups)
     if (const char* missing = attention_kernels().missing(group.call)) return {{}, missing};
-  std::vector<Variable> outputs;
-  for (Group& group : groups) outputs.push_back(attend_group(group.in, group.plan, std::move(group.call)));
-  return {{outputs.size() == 1 ? outputs[0] : concat(outputs, 1), {}}, nullptr};
+  std::vector<Variable> outputs, foci;
+  for (Group& group : groups) {
+    const AttentionOutput made = attend_group(group.in, group.plan, std::move(group.call));
+    outputs.push_back(made.out);
+    if (made.focus.defined()) foci.push_back(made.focus);
+  }
+  const auto of_heads = [](const std::vector<Variable>& parts) {
+    return parts.empty() ? Variable() : parts.size() == 1 ? parts[0] : concat(parts, 1);
+  };
+  return {{of_heads(outputs), of_heads(foci)}, nullptr};
 }
 
 /// Adds the second maps' part of the output.
@@ -231,7 +245,7 @@ FusedOutput attend_on_tiles(const AttentionContext& in, const std::shared_ptr<co
   if (made.missing) return {{}, made.missing};
   if (trace) {  // the weights of all pairs are wanted: they take as much memory as the composed engine
     NoGrad off;
-    fill_trace(in, *plan, with_dimensions_last(composed_weights(in, *plan).tokens), {}, *trace);
+    fill_trace(in, *plan, with_dimensions_last(composed_weights(in, *plan).tokens), made.focus, *trace);
   }
   return made;
 }

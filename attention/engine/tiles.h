@@ -21,6 +21,13 @@ struct TileCall {
   bool only_totals = false;             ///< the forward pass makes the maximum and total of each query, and no output
 };
 
+/// The focus of a call with LoweredCall::focus.
+struct FocusOfTiles {
+  Tensor before, after;  ///< p before and after each query, [B, H, I]
+  Tensor slope;          ///< dp_i / dp_{i−1} [B, H, I], if the call records and gradients flow through the focus
+  KeyRange near;         ///< the keys near the focus, with a threshold
+};
+
 /// The result of the forward pass, with the tensors that the backward pass reads.
 struct TileResult {
   Tensor out;               ///< [B, H, I, D]
@@ -29,7 +36,8 @@ struct TileResult {
   Tensor tiles = {};        ///< which tiles of pairs are seen; undefined: all
   std::vector<Tensor> source_queries = {};  ///< the queries of each source, with the factors of their logits
   std::vector<TileResult> pointers =
-      {};                      ///< the softmax of each pointer; its output is the mean key, if the call records
+      {};  ///< the softmax of each pointer; its output is the mean key, if the call records
+  FocusOfTiles focus = {};
   Tensor offset_weights = {};  ///< with relative values, the weights summed by distance, [B, H, I, 2 clip + 1]
 };
 
@@ -40,6 +48,7 @@ struct TileGradients {
   std::vector<Tensor> source_queries, source_keys;
   Tensor extra_queries, extra_keys, extra_values;
   Tensor relative;               ///< of the table
+  Tensor previous_focus;         ///< of FocusedSoftmax::previous, [B, H]
   std::vector<Tensor> captures;  ///< undefined where the call does not want one
 };
 
@@ -56,7 +65,9 @@ struct TileKernels {
   /// A part of the call for which there is no kernel, a string literal; null if there is none.
   const char* (*missing)(const TileCall& call);
   TileResult (*forward)(const TileCall& call);
-  TileGradients (*backward)(const TileCall& call, const TileResult& result, const Tensor& out_gradient);
+  /// The gradient of the focus is undefined where it is 0.
+  TileGradients (*backward)(const TileCall& call, const TileResult& result, const Tensor& out_gradient,
+                            const Tensor& focus_gradient);
   /// Compiles the call's kernels for GPUs of this architecture, 10 · major + minor, of which none is needed. Null where
   /// the kernels are not compiled while the program runs.
   std::vector<TileKernelReport> (*compile)(const TileCall& call, int architecture);

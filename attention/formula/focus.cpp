@@ -102,17 +102,6 @@ class FocusLoop {
 
 }  // namespace
 
-FocusWindow focus_window(double focus, double gate, double sigma, double threshold, std::int64_t length) {
-  auto last_key = static_cast<double>(length - 1);
-  if (length == 0) return {0, -1};
-  if (!(gate > 0) || std::isinf(threshold)) return {0, length - 1};
-  double radius = sigma * std::sqrt(2 * threshold / gate);
-  double first = std::max(0.0, std::floor(focus - radius) + 1);  // the interval is open
-  double last = std::min(last_key, std::ceil(focus + radius) - 1);
-  if (first > last) first = last = std::clamp(std::floor(focus + 0.5), 0.0, last_key);
-  return {static_cast<std::int64_t>(first), static_cast<std::int64_t>(last)};
-}
-
 FocusedWeights focused_softmax(const FocusedSoftmax& form, const Variable& logits, const Tensor& allow,
                                const AttentionContext& in) {
   require(logits.rank() == 4,

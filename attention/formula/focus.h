@@ -11,6 +11,8 @@
 #include <cstdint>
 
 #include "attention/context.h"
+#include "attention/formula/focus_window.h"
+#include "attention/formula/position.h"
 
 namespace fovea {
 
@@ -30,12 +32,16 @@ struct FocusedSoftmax {
   bool has_focus(std::int64_t t) const { return t > 0 || previous.defined() || !opens_without_penalty; }
 };
 
-/// The keys first ≤ s ≤ last with gate (s − focus)² / (2 sigma²) < threshold, in a sentence of `length` keys. If no key
-/// satisfies this, the window is the key nearest to the focus. For length 0 the window is empty (last < first).
-struct FocusWindow {
-  std::int64_t first, last;
+/// The penalty of one logit, for engines that read the focus before each query as a capture.
+struct FocusPenalty {
+  static constexpr const char* name = "focus_penalty";
+  double sigma;
+  template <class T>
+  FOVEA_HD FOVEA_INLINE T operator()(T z, Position<T> at, T gate, T focus) const {
+    const T distance = at.key - focus;
+    return z - gate * distance * distance * T(1 / (2 * sigma * sigma));
+  }
 };
-FocusWindow focus_window(double focus, double gate, double sigma, double threshold, std::int64_t length);
 
 /// The weights a and, for each query t, the focus p_t after it.
 struct FocusedWeights {

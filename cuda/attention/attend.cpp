@@ -1,8 +1,10 @@
 // Launches the kernels of fused attention: makes their arguments of a call's tensors, and picks the kernels.
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "attention/engine/tiles.h"
+#include "cuda/attention/focus.h"
 #include "cuda/attention/kernels.h"
 #include "cuda/attention/seen.h"
 #include "cuda/traffic.h"
@@ -76,6 +78,51 @@ TileMap map_of(Tensor& tiles) {
           map[1] > 1 ? map[2] * map[3] : 0, static_cast<std::int32_t>(map[3])};
 }
 
+// ---- The focus
+
+/// Whether queries see only the keys near the focus.
+bool has_window(const LoweredCall& call) { return call.focus && std::isfinite(call.focus->threshold); }
+
+/// Memory for a call's focus.
+FocusOfTiles empty_focus(const TileCall& call) {
+  FocusOfTiles made;
+  if (!call.lowered.focus) return made;
+  const Tensor& values = call.lowered.values.value();
+  auto rows = [&](DType dtype) {
+    return Tensor::empty({values.size(0), values.size(1), call.lowered.query_count}, dtype, values.device());
+  };
+  made.before = rows(values.dtype()), made.after = rows(values.dtype());
+  if (call.records && !call.lowered.focus->detach) made.slope = rows(values.dtype());
+  if (has_window(call.lowered)) made.near = {rows(DType::i32), rows(DType::i32)};
+  return made;
+}
+
+/// The call with its focus, which the other kernels read like any number of a query.
+TileCall with_focus(const TileCall& call, const FocusOfTiles& focus) {
+  TileCall made = call;
+  if (!call.lowered.focus) return made;
+  made.lowered.logit.captures.back().numbers = focus.before.unsqueeze(3);
+  if (has_window(call.lowered)) made.lowered.ranges.push_back(focus.near);
+  return made;
+}
+
+/// The arguments of kernels that have to do with the focus.
+template <class T>
+Focus<T> focus_of(const LoweredCall& call, FocusOfTiles& to) {
+  Focus<T> made{};
+  if (!call.focus) return made;
+  const FocusedSoftmax& focus = *call.focus;
+  made.gate = read<T>(call.logit.captures[call.logit.captures.size() - 2].numbers);
+  if (focus.previous.defined()) made.previous = read<T>(focus.previous.value().unsqueeze(2).unsqueeze(3));
+  made.first = static_cast<T>(focus.first_focus), made.sigma = focus.sigma, made.threshold = focus.threshold;
+  made.before = to.before.mutable_data<T>(), made.after = to.after.mutable_data<T>();
+  if (to.slope.defined()) made.slope = to.slope.mutable_data<T>();
+  if (to.near.first.defined())
+    made.near_first = to.near.first.mutable_data<std::int32_t>(),
+    made.near_end = to.near.end.mutable_data<std::int32_t>();
+  return made;
+}
+
 /// The arguments that the kernels of both passes have in common.
 template <class T>
 AttentionCall<T> arguments(const TileCall& call, TileResult& result) {
@@ -110,6 +157,7 @@ AttentionCall<T> arguments(const TileCall& call, TileResult& result) {
   made.maximum = result.maximum.mutable_data<T>(), made.inverse = result.inverse.mutable_data<T>();
   if (result.weight.defined()) made.weight = result.weight.mutable_data<T>();
   made.tiles = map_of(result.tiles);
+  made.focus = focus_of<T>(lowered, result.focus);
   made.offset_clip = static_cast<std::int32_t>(lowered.relative.clip);
   if (result.offset_weights.defined()) made.offset_weights = result.offset_weights.mutable_data<T>();
   for (std::size_t s = 0; s < lowered.sources.size(); ++s) {
@@ -216,15 +264,15 @@ const char* missing(const TileCall& call) {
     if (source.queries.size(3) != width_of(lowered)) return "a window whose pointers have another width than the head";
   if (lowered.segment > 16) return "a window with segments of more than 16 keys";
   if (!lowered.sources.empty() || lowered.hidden_weight.defined())
-    for (Pass pass : {Pass::forward, Pass::query_gradients, Pass::key_gradients})
-      for (const Kernel& kernel : kernels_of(call, pass))
-        if (shared_bytes_of(kernel, call) > most_shared_bytes)
-          return lowered.sources.empty() ? "a hidden layer of this width" : "a window of heads of this width";
+    for (const Kernel& kernel : kernels_of(call))
+      if (shared_bytes_of(kernel, call) > most_shared_bytes)
+        return lowered.sources.empty() ? "a hidden layer of this width" : "a window of heads of this width";
   if (captures.size() > most_captures) return "a formula of so many tensors";
   if (std::count_if(captures.begin(), captures.end(), [](auto& x) { return x.indexing == Indexing::offset; }) >
       most_slots)
     return "a formula of so many tables";
-  if (lowered.ranges.size() > most_ranges || lowered.always.size() > most_ranges) return "a sum of so many ranges";
+  if (lowered.ranges.size() + (has_window(lowered) ? 1 : 0) > most_ranges || lowered.always.size() > most_ranges)
+    return "a sum of so many ranges";
   if (lowered.masks.size() > most_masks) return "a sum of so many masks";
   if (lowered.dilations.size() > most_dilations) return "a sum of so many dilations";
   return nullptr;
@@ -302,17 +350,35 @@ void allocate(TileGradients& gradients, const LoweredCall& call, std::int64_t B,
   }
 }
 
+/// Computes the focus before and after each query. `call` is the one that has it.
 template <class T>
-TileResult forward(const TileCall& call) {
+void make_focus(const TileCall& without_focus, const TileCall& call, TileResult& result) {
+  const Kernel kernel{Pass::focus};
+  const Tensor& values = call.lowered.values.value();
+  result.tiles = make_tile_map(without_focus.lowered, seen_pairs(without_focus.lowered));
+  AttentionCall<T> made = arguments<T>(call, result);
+  made.seen = seen_pairs(without_focus.lowered);
+  Tensor products =
+      Tensor::empty({values.size(0), values.size(1), map_tile, values.size(2)}, values.dtype(), values.device());
+  made.focus.products = products.mutable_data<T>();
+  run_kernel(kernel, call, bytes_of(call, result), made);
+}
+
+template <class T>
+TileResult forward(const TileCall& without_focus) {
+  FocusOfTiles focus = empty_focus(without_focus);
+  const TileCall call = with_focus(without_focus, focus);
   const LoweredCall& lowered = call.lowered;
   const Tensor& values = lowered.values.value();
   const std::int64_t B = values.size(0), H = values.size(1), I = lowered.query_count;
   auto rows = [&] { return Tensor::empty({B, H, I}, values.dtype(), values.device()); };
-  TileResult result{.out = with_heads_inside(B, H, I, values.size(3), values), .maximum = rows(), .inverse = rows()};
+  TileResult result{
+      .out = with_heads_inside(B, H, I, values.size(3), values), .maximum = rows(), .inverse = rows(), .focus = focus};
   const LoweredRelativeValues& relative = lowered.relative;
   if (relative.table.defined())
     result.offset_weights = Tensor::zeros({B, H, I, 2 * relative.clip + 1}, values.dtype(), values.device());
   if (lowered.renormalizes) result.weight = rows();
+  if (lowered.focus && result.out.elements() > 0) make_focus<T>(without_focus, call, result);
   result.tiles =
       make_tile_map(lowered, lowered.sources.empty() ? seen_pairs(lowered) : visible_pairs(lowered, Side::all));
   for (const LoweredSource& source : lowered.sources) {
@@ -424,9 +490,34 @@ std::pair<Tensor, Operand<T>> gradient_of(const LoweredCapture& capture, const A
   }
 }
 
+/// The gradient of the focus after each query, [B, H, I]: `given` is what it has as a result of the call, undefined: 0.
+/// Writes the gradient of the focus before the first query. `made` are the arguments of the call's backward pass.
+template <class T>
+Tensor gradient_of_focus(const TileCall& call, const TileResult& result, const Tensor& given, AttentionCall<T> made,
+                         TileGradients& gradients) {
+  const Shape rows = result.focus.after.shape();
+  const Tensor& slope = result.focus.slope;
+  if (!slope.defined()) {  // no gradient flows through the focus
+    gradients.previous_focus = Tensor::zeros({rows[0], rows[1]}, given.dtype(), given.device());
+    return given;
+  }
+  Tensor by_out = Tensor::empty(rows, slope.dtype(), slope.device()), gradient = Tensor::empty_like(slope);
+  gradients.previous_focus = Tensor::zeros({rows[0], rows[1]}, slope.dtype(), slope.device());
+  Tensor of_queries = by_out.unsqueeze(3);
+  made.capture_gradients[call.lowered.logit.captures.size() - 1] = write<T>(of_queries);
+  if (by_out.elements() == 0) return gradient;
+  run_kernel(kernel_of_focus_gradients(), call, bytes_of(call, result), made);
+  carry_focus<T>({slope.data<T>(), by_out.data<T>(), given.defined() ? given.data<T>() : nullptr,
+                  gradient.mutable_data<T>(), gradients.previous_focus.mutable_data<T>()},
+                 rows[0] * rows[1], rows[2]);
+  return gradient;
+}
+
 /// The gradients of a call without its extra keys.
 template <class T>
-TileGradients backward_of_tokens(const TileCall& call, const TileResult& kept, const Tensor& g) {
+TileGradients backward_of_tokens(const TileCall& without_focus, const TileResult& kept, const Tensor& g,
+                                 const Tensor& g_of_focus) {
+  const TileCall call = with_focus(without_focus, kept.focus);
   const LoweredCall& lowered = call.lowered;
   TileResult result = kept;
   AttentionCall<T> made = arguments<T>(call, result);
@@ -455,7 +546,7 @@ TileGradients backward_of_tokens(const TileCall& call, const TileResult& kept, c
   const std::vector<LoweredCapture> captures = lowered.captures();
   gradients.captures.resize(captures.size());
   for (std::size_t k = 0; k < captures.size(); ++k)
-    if (call.wants[k] && !captures[k].is_of_source())
+    if (call.wants[k] && !captures[k].is_made())
       std::tie(gradients.captures[k], made.capture_gradients[k]) = gradient_of(captures[k], made);
   made.out_gradient = read<T>(g);
   Tensor of_offsets;  // the gradient of the weights summed by distance
@@ -465,6 +556,9 @@ TileGradients backward_of_tokens(const TileCall& call, const TileResult& kept, c
     made.offset_weight_gradients = of_offsets.data<T>();
     gradients.relative = matmul(result.offset_weights.transpose(2, 3), g);  // [B, H, 2 clip + 1, D]
   }
+  Tensor of_focus;
+  if (lowered.focus) of_focus = gradient_of_focus<T>(call, result, g_of_focus, made, gradients);
+  if (of_focus.defined()) made.focus.gradient = of_focus.data<T>();
   SourceGradients<T> of_sources(call, gradients, made);
   const std::int64_t bytes = bytes_of(call, result), at_once = lowered.sources.empty() ? I : queries_at_once;
   for (std::int64_t first = 0; first == 0 || first < I; first += at_once) {
@@ -476,17 +570,21 @@ TileGradients backward_of_tokens(const TileCall& call, const TileResult& kept, c
       for (const Kernel& kernel : kernels_of(call, Pass::key_gradients)) run_kernel(kernel, call, bytes, made);
   }
   of_sources.finish();
+  if (lowered.focus && !lowered.focus->has_focus(0) && I > 0)
+    if (const Tensor& gate = gradients.captures[lowered.logit.captures.size() - 2]; gate.defined())
+      gate.slice(2, 0, 1).fill(0);
   return gradients;
 }
 
 template <class T>
-TileGradients backward(const TileCall& call, const TileResult& result, const Tensor& out_gradient) {
+TileGradients backward(const TileCall& call, const TileResult& result, const Tensor& out_gradient,
+                       const Tensor& focus_gradient) {
   const Tensor g = out_gradient.strides()[3] == 1 ? out_gradient : out_gradient.contiguous();
-  TileGradients all = backward_of_tokens<T>(call, result, g);
+  TileGradients all = backward_of_tokens<T>(call, result, g, focus_gradient);
   if (!call.lowered.extra.keys.defined()) return all;
   TileResult of_extra = result;  // the totals and the output are those of all keys
   of_extra.weight = {}, of_extra.tiles = {}, of_extra.offset_weights = {};
-  const TileGradients extra = backward_of_tokens<T>(call_of_extra_keys(call), of_extra, g);
+  const TileGradients extra = backward_of_tokens<T>(call_of_extra_keys(call), of_extra, g, {});
   all.extra_queries = extra.queries, all.extra_keys = extra.keys, all.extra_values = extra.values;
   return all;
 }
@@ -502,8 +600,9 @@ const bool provided = [] {
       [](const TileCall& call) {
         return with_numbers(call, [&](auto type) { return forward<typename decltype(type)::type>(call); });
       },
-      [](const TileCall& call, const TileResult& result, const Tensor& g) {
-        return with_numbers(call, [&](auto type) { return backward<typename decltype(type)::type>(call, result, g); });
+      [](const TileCall& call, const TileResult& result, const Tensor& g, const Tensor& of_focus) {
+        return with_numbers(
+            call, [&](auto type) { return backward<typename decltype(type)::type>(call, result, g, of_focus); });
       },
       compiles_kernels};
   return true;

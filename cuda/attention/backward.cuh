@@ -50,6 +50,7 @@ struct Pair {
   int i, j, half;
   T product, out_product;  ///< q_i · k_j and u_ij
   T kept;                  ///< the factor of dropout
+  T of_focus;              ///< the gradient of p_ij by way of the focus
 };
 
 template <bool rows_are_queries, class Spec, class T = typename Spec::Number>
@@ -66,7 +67,7 @@ __device__ PairGradients<T, Spec::most> gradients_of_pair(const AttentionCall<T>
   if (spec.has_window()) captures.template fill<true>(y, pair.half, pair.i, pair.j);
   const T m = spec.has_window() ? spec.weight(y) : T(1);
   const T of_weight = (pair.kept * pair.out_product - query.shift) * query.factor;
-  const T of_logit = spec.has_densities() && !(z < T(40)) ? T(0) : p * (m * of_weight - query.mean);
+  const T of_logit = spec.has_densities() && !(z < T(40)) ? T(0) : p * (m * of_weight + pair.of_focus - query.mean);
   PairGradients<T, Spec::most> made;
   made.weight = p * m * query.factor * pair.kept;
   spec.logit_gradients(of_logit, x, to);
@@ -90,6 +91,14 @@ __device__ T gradient_of_weight(const AttentionCall<T>& call, const Spec& spec, 
   const int clip = call.offset_clip;
   return out_product + call.offset_weight_gradients[row_number(call, b, h, i) * (2 * clip + 1) +
                                                     entry_of(Index::offset, clip, j, j - i - call.query_offset)];
+}
+
+/// The gradient of p_ij by way of the focus Σ_j p_ij j, less what a softmax ignores.
+template <class Spec, class T = typename Spec::Number>
+__device__ T gradient_by_focus(const AttentionCall<T>& call, const Spec& spec, int b, int h, int i, int j) {
+  if (!spec.has_focus() || !call.focus.gradient) return T(0);
+  const std::int64_t at = row_number(call, b, h, i);
+  return call.focus.gradient[at] * (static_cast<T>(j) - call.focus.after[at]);
 }
 
 // ---- The query-owned kernel
@@ -260,9 +269,10 @@ class QueryOwnedBlock : BlockOfRows<Spec, true> {
       PairGradients<T, Spec::most> made{};
       if (is_seen) {
         const T kept = spec_.has_dropout() ? kept_.factor(call_, i - block_row_, at) : T(1);
-        made = gradients_of_pair<true>(call_, spec_, captures_, numbers_[e / 2],
-                                       {i, at, e / 2, strip.at[c][e],
-                                        gradient_of_weight(call_, spec_, b_, h_, i, at, out_products.at[c][e]), kept});
+        made = gradients_of_pair<true>(
+            call_, spec_, captures_, numbers_[e / 2],
+            {i, at, e / 2, strip.at[c][e], gradient_of_weight(call_, spec_, b_, h_, i, at, out_products.at[c][e]), kept,
+             gradient_by_focus(call_, spec_, b_, h_, i, at)});
       }
       strip.at[c][e] = made.score;
 #pragma unroll
@@ -426,7 +436,8 @@ class KeyOwnedBlock : BlockOfRows<Spec, false> {
         const T kept = spec_.has_dropout() ? kept_.factor(call_, column, j) : T(1);
         made = gradients_of_pair<false>(
             call_, spec_, captures_, numbers,
-            {i, j, e / 2, strip.at[c][e], gradient_of_weight(call_, spec_, b_, h_, i, j, out_products.at[c][e]), kept});
+            {i, j, e / 2, strip.at[c][e], gradient_of_weight(call_, spec_, b_, h_, i, j, out_products.at[c][e]), kept,
+             gradient_by_focus(call_, spec_, b_, h_, i, j)});
       }
       strip.at[c][e] = made.score, out_products.at[c][e] = made.weight;
 #pragma unroll

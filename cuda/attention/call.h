@@ -39,7 +39,7 @@ struct BoundedKeys {
 };
 
 /// How the number of a capture is found for a pair: the kinds of Indexing in lowered.h.
-enum class Index { head, query, key, pair, offset, query_offset, query_column, product, up_to, from };
+enum class Index { head, query, key, pair, offset, query_offset, query_column, focus, product, up_to, from };
 
 inline constexpr int most_captures = 12, most_ranges = 4, most_masks = 3, most_dilations = 2, most_sources = 3;
 
@@ -75,6 +75,20 @@ struct Source {
   T* slope;                    ///< Σ_j φ_ij Z_ij, from the query-owned backward pass to the key-owned one
 };
 
+/// The focus that goes from query to query: LoweredCall::focus.
+template <class T>
+struct Focus {
+  Operand<const T> gate;      ///< g [B, h, I, 1]
+  Operand<const T> previous;  ///< p before the first query [B, h, 1, 1]; null: it is `first`
+  T first;
+  double sigma, threshold;
+  T *before, *after;                    ///< p before and after each query, [B, h, I]
+  T* slope;                             ///< dp_i / dp_{i−1} [B, h, I]; or null
+  std::int32_t *near_first, *near_end;  ///< the keys near the focus, [B, h, I]; or null
+  T* products;                          ///< of at most 64 queries of each head with all keys, [B, h, 64, J]
+  const T* gradient;                    ///< of `after`, in the backward pass; or null
+};
+
 /// One group of heads of one call. T is the type of the call's numbers, float or double.
 template <class T>
 struct AttentionCall {
@@ -100,6 +114,8 @@ struct AttentionCall {
   Source<T> sources[most_sources];   ///< pointers first
   std::int32_t carried_step;         ///< number of keys of a block of the key-owned pass, where there are pointers
   T* carried;                        ///< what the two backward passes carry of pointers, see sources.cuh
+
+  Focus<T> focus;
 
   // For each query, [B, h, I]: what the backward pass needs to compute the weights again.
   T* maximum;  ///< the largest logit; 0 if no key is seen

@@ -8,17 +8,16 @@ namespace {
 
 std::vector<TileKernelReport> compile_kernels(const TileCall& call, int architecture) {
   std::vector<TileKernelReport> reports;
-  for (Pass pass : {Pass::forward, Pass::query_gradients, Pass::key_gradients})
-    for (const Kernel& one : kernels_of(call, pass)) {
-      const auto kernel = kernel_of(call, one);
-      const BlockShape& block = kernel->spec.block;
-      KernelUse use;
-      const auto begin = std::chrono::steady_clock::now();
-      compile(name_of(one), kernel->text, architecture, &use);
-      const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
-      reports.push_back({name_of(one), block.rows(), block.columns, use.registers, use.spilled_bytes,
-                         shared_bytes(pass, block), time.count()});
-    }
+  for (const Kernel& one : kernels_of(call)) {
+    const auto kernel = kernel_of(call, one);
+    const BlockShape& block = kernel->spec.block;
+    KernelUse use;
+    const auto begin = std::chrono::steady_clock::now();
+    compile(name_of(one), kernel->text, architecture, &use);
+    const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
+    reports.push_back({name_of(one), block.rows(), block.columns, use.registers, use.spilled_bytes,
+                       shared_bytes(one.pass, block), time.count()});
+  }
   return reports;
 }
 

@@ -27,12 +27,14 @@ template <class T>
 unsigned blocks_of(Pass pass, const BlockShape& block, const AttentionCall<T>& call) {
   const bool owns_keys = pass == Pass::key_gradients;
   const int rows = owns_keys ? call.keys : call.queries, step = owns_keys ? block.key_step(block.rows()) : block.rows();
-  const int tiles = pass == Pass::query_gradients ? call.parts : (rows + step - 1) / step;
+  const int tiles = pass == Pass::focus ? 1 : pass == Pass::query_gradients ? call.parts : (rows + step - 1) / step;
   return static_cast<unsigned>(call.sentences) * static_cast<unsigned>(call.heads) * static_cast<unsigned>(tiles);
 }
 
 inline const char* name_of(const Kernel& kernel) {
+  if (kernel.pass == Pass::focus) return "attention_focus";
   if (kernel.pass == Pass::forward) return "attention_forward";
+  if (kernel.focus) return "attention_focus_gradients";
   if (kernel.pass == Pass::query_gradients)
     return kernel.score ? "attention_query_gradients" : "attention_query_source_gradients";
   return kernel.score    ? "attention_key_gradients"

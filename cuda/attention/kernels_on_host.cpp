@@ -2,7 +2,7 @@
 // the C++ compiler made of the formulas.
 #include <cmath>
 
-#include "cuda/attention/backward.cuh"
+#include "cuda/attention/focus.cuh"
 #include "cuda/attention/kernels.h"
 #include "cuda/launch.h"
 
@@ -91,6 +91,7 @@ class HostSpec : public AnySeenPairs {
   int array(int k) const { return known_.arrays[static_cast<std::size_t>(k)]; }
   bool has_hidden() const { return known_.has_hidden; }
   bool has_output() const { return known_.has_output; }
+  bool has_focus() const { return known_.has_focus; }
   bool has_product() const { return known_.has_product; }
   bool makes_score() const { return known_.kernel.score; }
   bool makes_values() const { return known_.kernel.values; }
@@ -116,6 +117,10 @@ class HostSpec : public AnySeenPairs {
 template <class Spec>
 using KernelFunction = void (*)(AttentionCall<typename Spec::Number>, std::shared_ptr<const Spec>);
 
+template <class Spec>
+__global__ void focus_kernel(AttentionCall<typename Spec::Number> call, std::shared_ptr<const Spec> spec) {
+  attention_focus(call, *spec);
+}
 template <class Spec>
 __global__ void forward_kernel(AttentionCall<typename Spec::Number> call, std::shared_ptr<const Spec> spec) {
   attention_forward(call, *spec);
@@ -182,7 +187,8 @@ void run_kernel(const Kernel& one, const TileCall& call, std::int64_t bytes, con
   const Pass pass = one.pass;
   if (launch_text(one, *known, bytes, arguments)) return;
   with_spec<T>(call, [&]<class Spec>(Spec*) {
-    const KernelFunction<Spec> kernel = pass == Pass::forward           ? forward_kernel<Spec>
+    const KernelFunction<Spec> kernel = pass == Pass::focus             ? focus_kernel<Spec>
+                                        : pass == Pass::forward         ? forward_kernel<Spec>
                                         : pass == Pass::query_gradients ? query_gradients_kernel<Spec>
                                                                         : key_gradients_kernel<Spec>;
     BlockShape block = Spec::shape();

@@ -5,14 +5,16 @@
 
 namespace fovea::cuda {
 
-enum class Pass { forward, query_gradients, key_gradients };
+enum class Pass { focus, forward, query_gradients, key_gradients };
 
 /// A kernel of a pass, and the gradients that it makes: those of queries or keys and of captures (`score`), of values,
 /// and of sources, a bit for each. Where rows are so wide that registers cannot hold all, several kernels share a pass.
+/// With a focus, a kernel before the others makes its gradients (`focus`) alone.
 struct Kernel {
   Pass pass;
   bool score = true, values = true;
   unsigned sources = ~0u;
+  bool focus = false;
 };
 
 inline constexpr int most_pointers = 2;
@@ -55,6 +57,17 @@ struct SourcesMemory {
         numbers_at(arrays_at + s.arrays * array_bytes),
         end(numbers_at + 5 * (s.sources < most_pointers ? s.sources : most_pointers) *
                              (s.rows() > s.columns ? s.rows() : s.columns) * s.number_bytes) {}
+};
+
+struct FocusMemory {
+  int keys_at, sums_at;
+  SourcesMemory sources;
+  int bytes;
+  constexpr explicit FocusMemory(const BlockShape& s)
+      : keys_at(s.query_tile(s.rows())),
+        sums_at(keys_at + s.query_tile(s.columns)),
+        sources(s, sums_at + (s.warps * s.number_bytes + 15) / 16 * 16),
+        bytes(sources.end) {}
 };
 
 struct ForwardMemory {
@@ -105,7 +118,8 @@ struct KeyOwnedMemory {
 };
 
 constexpr int shared_bytes(Pass pass, const BlockShape& shape) {
-  return pass == Pass::forward           ? ForwardMemory(shape).bytes
+  return pass == Pass::focus             ? FocusMemory(shape).bytes
+         : pass == Pass::forward         ? ForwardMemory(shape).bytes
          : pass == Pass::query_gradients ? QueryOwnedMemory(shape).bytes
                                          : KeyOwnedMemory(shape).bytes;
 }

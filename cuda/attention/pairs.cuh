@@ -16,6 +16,7 @@
 ///                         room for sources, their number, how many of them are pointers, the keys that a pointer may
 ///                         point to, the first array of a source, that of capture k, and see BlockShape
 ///   makes_score(), makes_values(), makes_source(s)    see Kernel
+///   has_focus()           whether the call has a focus
 ///   has_output()          whether the forward pass makes an output, or only the softmax's maxima and totals
 ///   has_hidden()          whether the score is v · tanh(q + k) instead of a product; factors are not rounded then
 ///   has_product(), has_window(), has_sink(), has_dropout(), renormalizes(), has_densities(),
@@ -131,7 +132,9 @@ __device__ constexpr bool is_of_source(Index index) {
   return index == Index::product || index == Index::up_to || index == Index::from;
 }
 /// Whether a capture has one number for all pairs of a query, or of a key.
-__device__ constexpr bool is_of_query(Index index) { return index == Index::query || index == Index::head; }
+__device__ constexpr bool is_of_query(Index index) {
+  return index == Index::query || index == Index::head || index == Index::focus;
+}
 __device__ constexpr bool is_of_key(Index index) { return index == Index::key || index == Index::head; }
 
 /// The entry of a capture that the pair (i, j) reads, in its last dimension.
@@ -199,6 +202,14 @@ class StripCaptures {
       x[head_room + k - (of_weight ? spec_.logits() : 0)] =
           is_of_row(spec_.index(k)) ? of_rows_[half][k] : read(k, i, j);
     }
+  }
+
+  /// The same of the logit for a pair of any row, whose query has this focus before it.
+  __device__ void fill_with_focus(T* x, int i, int j, T focus) const {
+    x[1] = static_cast<T>(call_.query_offset + i), x[2] = static_cast<T>(j);
+#pragma unroll
+    for (int k = 0; k < Spec::most; ++k)
+      if (k < spec_.logits()) x[head_room + k] = spec_.index(k) == Index::focus ? focus : read(k, i, j);
   }
 
  private:

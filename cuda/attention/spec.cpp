@@ -17,10 +17,11 @@ int registers_held(const SpecOfCall& spec, int columns) {
   const BlockShape& block = spec.block;
   const Pass pass = spec.kernel.pass;
   int outputs = 0;  // columns of the results that a row has
-  if (pass != Pass::query_gradients && spec.kernel.values) outputs += block.value_width;
-  if (pass != Pass::forward && spec.kernel.score && spec.has_product) outputs += block.width;
-  if (pass != Pass::forward) outputs += std::popcount(spec.kernel.sources) * block.width;
-  const int strips = (pass == Pass::forward ? 1 : 2) + block.sources, pairs = columns / 2;
+  const bool is_backward = pass >= Pass::query_gradients;
+  if ((pass == Pass::forward || pass == Pass::key_gradients) && spec.kernel.values) outputs += block.value_width;
+  if (is_backward && spec.kernel.score && spec.has_product) outputs += block.width;
+  if (is_backward) outputs += std::popcount(spec.kernel.sources) * block.width;
+  const int strips = (is_backward ? 2 : 1) + block.sources, pairs = columns / 2;
   const auto of_row = [&](Index index) {
     return index == Index::head || index == (pass < Pass::key_gradients ? Index::query : Index::key);
   };
@@ -47,8 +48,8 @@ void choose_tiles(SpecOfCall& spec) {
 int round_up_to_16(std::int64_t n) { return static_cast<int>(std::max<std::int64_t>((n + 15) / 16 * 16, 16)); }
 
 const char* name_of(Index index) {
-  constexpr const char* names[] = {"head",         "query",        "key",     "pair",  "offset",
-                                   "query_offset", "query_column", "product", "up_to", "from"};
+  constexpr const char* names[] = {"head",         "query", "key",     "pair",  "offset", "query_offset",
+                                   "query_column", "focus", "product", "up_to", "from"};
   return names[static_cast<int>(index)];
 }
 
@@ -80,7 +81,7 @@ Side side_of(const LoweredSource& source) {
 }
 
 std::vector<Kernel> kernels_of(const TileCall& call, Pass pass) {
-  if (pass == Pass::forward) return {{pass}};
+  if (pass <= Pass::forward) return {{pass}};
   const LoweredCall& lowered = call.lowered;
   const auto number_bytes = static_cast<std::int64_t>(size_of(lowered.values.dtype()));
   const bool rounds = call.products == Precision::bf16;
@@ -101,7 +102,27 @@ std::vector<Kernel> kernels_of(const TileCall& call, Pass pass) {
   return kernels;
 }
 
+Kernel kernel_of_focus_gradients() { return {Pass::query_gradients, false, false, 0, true}; }
+
+std::vector<Kernel> kernels_of(const TileCall& call) {
+  std::vector<Kernel> all;
+  auto add = [&](Pass pass) {
+    for (const Kernel& kernel : kernels_of(call, pass)) all.push_back(kernel);
+  };
+  if (call.lowered.focus) add(Pass::focus);
+  add(Pass::forward);
+  if (call.lowered.focus) all.push_back(kernel_of_focus_gradients());
+  add(Pass::query_gradients), add(Pass::key_gradients);
+  return all;
+}
+
 namespace {
+
+/// Whether a kernel makes the gradient of such a capture.
+bool makes(const Kernel& kernel, const LoweredCapture& capture) {
+  if (capture.indexing == Indexing::focus) return kernel.focus;
+  return kernel.score || capture.is_of_source();
+}
 
 /// Numbers the arrays of sources, and says which of them captures read.
 void add_sources(SpecOfCall& spec, const LoweredCall& lowered) {
@@ -129,8 +150,7 @@ SpecOfCall spec_of(const TileCall& call, const Kernel& kernel) {
   spec.number = lowered.values.dtype();
   spec.rounds = call.products == Precision::bf16 && spec.number == DType::f32;
   const std::vector<LoweredCapture> captures = lowered.captures();
-  for (std::size_t k = 0; k < captures.size(); ++k)
-    spec.wants.push_back(call.wants[k] && (kernel.score || captures[k].is_of_source()));
+  for (std::size_t k = 0; k < captures.size(); ++k) spec.wants.push_back(call.wants[k] && makes(kernel, captures[k]));
   spec.logits = static_cast<int>(lowered.logit.captures.size());
   for (const LoweredCapture& capture : captures) spec.indices.push_back(static_cast<Index>(capture.indexing));
   spec.has_product = lowered.queries.defined();
@@ -142,6 +162,7 @@ SpecOfCall spec_of(const TileCall& call, const Kernel& kernel) {
   spec.has_densities = lowered.densities;
   spec.has_relative_values = lowered.relative.table.defined();
   spec.has_output = !call.only_totals;
+  spec.has_focus = lowered.focus.has_value();
   spec.has_hidden = spec.block.hidden = lowered.hidden_weight.defined();
   spec.logit = lowered.logit.value(), spec.logit_gradients = lowered.logit.gradients();
   spec.weight = lowered.window.value(), spec.weight_gradients = lowered.window.gradients();
@@ -204,7 +225,7 @@ std::string kernel_text(const SpecOfCall& spec) {
   for (std::size_t k = 0; k < n; ++k)
     if (spec.wants[k] && spec.indices[k] == Index::offset) slots[k] = slot++;
   return fmt::format(
-      R"(#include "cuda/attention/backward.cuh"
+      R"(#include "cuda/attention/focus.cuh"
 #include "tensor/formula/gpu_math.h"
 namespace fovea {{
 using namespace gpu;
@@ -242,6 +263,7 @@ struct Spec {{
   }}
   static __device__ constexpr bool has_hidden() {{ return {hidden}; }}
   static __device__ constexpr bool has_output() {{ return {output}; }}
+  static __device__ constexpr bool has_focus() {{ return {focus}; }}
   static __device__ constexpr int captures() {{ return {captures}; }}
   static __device__ constexpr int logits() {{ return {logits}; }}
   static __device__ constexpr int slots() {{ return {slots}; }}
@@ -296,6 +318,7 @@ extern "C" __global__ void __launch_bounds__({threads}, 1) {kernel}(
       fmt::arg("renormalizes", spec.renormalizes), fmt::arg("densities", spec.has_densities),
       fmt::arg("sources", block.sources), fmt::arg("arrays", block.arrays), fmt::arg("segment", block.segment),
       fmt::arg("hidden", spec.has_hidden), fmt::arg("pointers", spec.pointers), fmt::arg("output", spec.has_output),
+      fmt::arg("focus", spec.has_focus),
       fmt::arg("sides", cases(spec.sides.size(),
                               [&](std::size_t s) { return fmt::format("cuda::Side::{}", name_of(spec.sides[s])); })),
       fmt::arg("source_arrays", cases(spec.source_arrays.size(), [&](std::size_t s) { return spec.source_arrays[s]; })),
@@ -303,7 +326,8 @@ extern "C" __global__ void __launch_bounds__({threads}, 1) {kernel}(
       fmt::arg("relative", spec.has_relative_values), fmt::arg("rounds", spec.rounds), fmt::arg("members", members),
       fmt::arg("constants", constants_of(spec).size()), fmt::arg("threads", 32 * block.warps),
       fmt::arg("kernel", kernel_of_text),
-      fmt::arg("pass", pass == Pass::forward           ? "attention_forward"
+      fmt::arg("pass", pass == Pass::focus             ? "attention_focus"
+                       : pass == Pass::forward         ? "attention_forward"
                        : pass == Pass::query_gradients ? "attention_query_gradients"
                                                        : "attention_key_gradients"));
 }
@@ -316,11 +340,11 @@ std::string key_of(const TileCall& call, const Kernel& kernel) {
     for (std::int64_t number : {static_cast<std::int64_t>(numbers)...})
       key.append(reinterpret_cast<const char*>(&number), sizeof number);
   };
-  add(kernel.pass, kernel.score, kernel.values, kernel.sources, lowered.values.dtype(), call.products,
-      lowered.queries.defined(), width_of(lowered), lowered.segment, call.only_totals, lowered.hidden_weight.defined(),
-      lowered.values.size(3), lowered.sink.defined(), call.dropout.probability > 0, lowered.renormalizes,
-      lowered.densities, lowered.relative.table.defined(), lowered.always.size(), lowered.dilations.size(),
-      lowered.masks.size());
+  add(kernel.pass, kernel.score, kernel.values, kernel.sources, kernel.focus, lowered.focus.has_value(),
+      lowered.values.dtype(), call.products, lowered.queries.defined(), width_of(lowered), lowered.segment,
+      call.only_totals, lowered.hidden_weight.defined(), lowered.values.size(3), lowered.sink.defined(),
+      call.dropout.probability > 0, lowered.renormalizes, lowered.densities, lowered.relative.table.defined(),
+      lowered.always.size(), lowered.dilations.size(), lowered.masks.size());
   for (const LoweredFormula* formula : {&lowered.logit, &lowered.window}) {
     add(formula->parts.size(), formula->captures.size());
     for (const PointwiseFormula& part : formula->parts) part.append_identity(key);

@@ -25,7 +25,7 @@ struct SpecOfCall {
   bool has_output = true;
   std::size_t always = 0, dilations = 0, masks = 0;  ///< numbers of these parts of the LoweredCall
   bool has_product = false, has_window = false, has_sink = false, has_dropout = false, renormalizes = false,
-       has_densities = false, has_relative_values = false, has_hidden = false;
+       has_densities = false, has_relative_values = false, has_hidden = false, has_focus = false;
   Kernel kernel = {};
   Expression logit, logit_gradients, weight, weight_gradients;
 };
@@ -46,6 +46,10 @@ std::int64_t width_of(const LoweredCall& call);
 Side side_of(const LoweredSource& source);
 /// The kernels of a pass, which make all its results together.
 std::vector<Kernel> kernels_of(const TileCall& call, Pass pass);
+/// The kernel that makes the gradients of the focus before each query alone.
+Kernel kernel_of_focus_gradients();
+/// All kernels of a call.
+std::vector<Kernel> kernels_of(const TileCall& call);
 
 /// One of a call's kernels. The text is made once for all calls with equal formulas, options and shapes of heads,
 /// because that takes longer than to launch it.

@@ -203,6 +203,7 @@ BOOST_AUTO_TEST_CASE(second_derivatives_on_cuda_are_those_of_the_cpu, *with_cuda
           check_alike(second_derivatives(*attention, place, Device::cuda),
                       second_derivatives(*attention, place, Device::cpu));
         }
+    BOOST_TEST(check_both_devices(second_derivatives, {"flexible"}, {Place::cross}) == 1);
   }
   AttentionEngineScope blocks(AttentionEngine::blockwise, 2);
   BOOST_TEST(check_both_devices(second_derivatives,

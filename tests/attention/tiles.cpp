@@ -24,6 +24,7 @@ struct Case {
   DType dtype = DType::f64;
   double dropout = 0, scale = 1;  ///< of the states
   bool hides_rows = false;        ///< some queries see no key
+  bool continues_focus = false;   ///< the first query has a focus before it, and the focus is a result
 };
 
 /// The output, then the gradients of the states and of every parameter, with one random cotangent.
@@ -45,6 +46,7 @@ std::vector<std::vector<double>> results(const std::string& specification, Place
     return Variable(x.to(c.dtype).to(device), true);
   };
   std::vector<Variable> inputs{states(c.keys)};
+  const Tensor focus = random_tensor({2, 2}, generator, 0, static_cast<double>(c.keys)).to(c.dtype).to(device);
   if (place == Place::cross) inputs.push_back(states(c.queries));
   for (auto& parameter : attention->parameters()) inputs.push_back(parameter.variable);
   const std::int64_t I = place == Place::cross ? c.queries : c.keys;
@@ -60,12 +62,20 @@ std::vector<std::vector<double>> results(const std::string& specification, Place
                                           .to(device),
                        .mask = test_mask(I, c.keys).to(c.dtype).to(device),
                        .causal = place == Place::decoder};
+  if (c.continues_focus) inputs.push_back(input.previous_focus = Variable(focus, true));
   if (c.hides_rows) input.allowed = Tensor::from(allowed, {1, 1, I, c.keys}).to(device);
   RandomScope random({.seed = 4, .update = 7});
-  const Variable out = attention->forward(input);
-  std::vector<Variable> all{out};
-  const Variable cotangent(random_tensor(out.shape(), generator).to(c.dtype).to(device));
-  for (Variable& gradient : grad(out, inputs, cotangent)) all.push_back(gradient);
+  AttentionTrace trace;
+  if (c.continues_focus) input.trace = &trace;
+  std::vector<Variable> all{attention->forward(input)};
+  for (const auto& [name, value] : trace.quantities)
+    if (name == "focus") all.push_back(value);
+  Variable loss;
+  for (const Variable& x : all) {
+    const Variable more = sum(x * random_tensor(x.shape(), generator).to(c.dtype).to(device));
+    loss = loss.defined() ? loss + more : more;
+  }
+  for (Variable& gradient : grad(loss, inputs)) all.push_back(gradient);
   std::vector<std::vector<double>> numbers;
   for (const Variable& x : all) numbers.push_back(x.value().to_vector<double>());
   return numbers;
@@ -201,6 +211,22 @@ BOOST_AUTO_TEST_CASE(heads_of_any_width_to_128, *with_cuda()) {
 
 BOOST_AUTO_TEST_CASE(pointers_of_many_queries_are_carried_from_launch_to_launch, *with_cuda()) {
   check_against_the_cpu("window(use=additive,segment=5)", Place::encoder, {1100, 1100}, 1e-10);
+}
+
+BOOST_AUTO_TEST_CASE(a_focus_goes_from_query_to_query, *with_cuda()) {
+  for (const char* kind :
+       {"flexible", "flexible(threshold=0.4)", "flexible(detach_focus=true)", "flexible(p_init=nopen)",
+        "additive + flexible(hidden=3)", "flexible + gaussian", "flexible + t5", "heads(flexible*1, gaussian*1)",
+        "heads(gaussian*1, flexible(threshold=0.7)*1)"}) {
+    for (const Case& c : {Case{1, 1}, Case{1, 150}, Case{90, 37}, Case{37, 130}})
+      check_against_the_cpu(kind, Place::cross, c, 1e-10);
+    Case c{70, 40};
+    c.continues_focus = true;
+    check_against_the_cpu(kind, Place::cross, c, 1e-10);
+    c.dropout = 0.3, c.hides_rows = true;
+    check_against_the_cpu(kind, Place::cross, c, 1e-10);
+    check_against_the_cpu(kind, Place::cross, {40, 70, 64, DType::f32}, 2e-5);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(f32_and_bf16_are_as_exact_as_their_numbers, *with_cuda()) {

@@ -19,6 +19,7 @@ struct Method {
   const char* specification;
   DType dtype;
   Precision products = Precision::f32;
+  Place place = Place::encoder;
 };
 
 /// The output and all gradients of a method on the device, for heads of width 16.
@@ -26,7 +27,7 @@ std::vector<std::vector<double>> results(const Method& method) {
   constexpr std::int64_t T = 70, d = 32;
   const Precision before = matmul_precision();
   set_matmul_precision(method.products);
-  AttentionShape shape{.model_dim = d, .heads = 2, .layer = 0, .layers = 2, .place = Place::encoder};
+  AttentionShape shape{.model_dim = d, .heads = 2, .layer = 0, .layers = 2, .place = method.place};
   const auto attention = attention_factory(method.specification)(shape);
   Generator generator(5);
   std::vector<Variable> inputs{Variable(random_tensor({2, T, d}, generator).to(method.dtype).to(Device::cuda), true)};
@@ -56,9 +57,10 @@ const Method methods[] = {{"gaussian", DType::f64},
                           {"window(use=additive,segment=5)", DType::f64},
                           {"window + gaussian", DType::f32, Precision::bf16},
                           {"additive", DType::f64},
-                          {"relative(clip=3) + persistent", DType::f32}};
-// Two pointers of equal forms have a kernel of their own, and the extra keys of the last method three.
-constexpr std::size_t texts = 3 * std::size(methods) + 2 + 3;
+                          {"relative(clip=3) + persistent", DType::f32},
+                          {"flexible(threshold=0.5)", DType::f64, Precision::f32, Place::cross}};
+// Two pointers of equal forms have a kernel of their own, extra keys three, and a focus two.
+constexpr std::size_t texts = 3 * std::size(methods) + 2 + 3 + 2;
 
 }  // namespace
 
