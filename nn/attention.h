@@ -17,6 +17,8 @@ namespace fovea {
 /// The place of an attention in a model: self-attention of an encoder or of a decoder, or attention over a source.
 enum class Place { encoder, decoder, cross };
 
+struct RowQuantities;
+
 /// Intermediate results of one call of an attention, for plots and tests. The call fills the trace to which
 /// AttentionInput::trace points.
 struct AttentionTrace {
@@ -26,6 +28,9 @@ struct AttentionTrace {
   Variable weights;
   /// Further quantities that the attention method computes, by name: "center", "width", "window", ...
   std::vector<std::pair<std::string, Variable>> quantities;
+  /// Unless null, the call stores its row quantities here (nn/row_quantities.h), and no weights and quantities. It then
+  /// needs O(I + J) memory.
+  RowQuantities* rows = nullptr;
 };
 
 struct AttentionInput {

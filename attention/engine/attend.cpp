@@ -10,6 +10,7 @@
 #include "attention/engine/check_plan.h"
 #include "attention/engine/composed.h"
 #include "attention/engine/fused.h"
+#include "attention/engine/row_quantities.h"
 #include "attention/engine/seen_keys.h"
 #include "attention/engine/tiles.h"
 #include "autograd/operations.h"
@@ -94,18 +95,20 @@ AttentionOutput output_of_engine(const AttentionContext& in, const std::shared_p
 
 Variable attend_checked(const AttentionContext& in, Plan plan, double dropout, AttentionTrace* trace);
 
-/// Some heads of a result, [B, h, ...].
+/// Some heads of a result.
+template <class Part>
 struct HeadsOfResult {
   HeadRange heads;
-  Variable made;
+  Part made;
 };
 
 /// The result of all heads, from parts that cover them.
-Variable in_order(std::vector<HeadsOfResult> parts) {
+template <class Part>
+Part in_order(std::vector<HeadsOfResult<Part>> parts) {
   std::sort(parts.begin(), parts.end(), [](auto& a, auto& b) { return a.heads.first < b.heads.first; });
-  std::vector<Variable> pieces;
-  for (const HeadsOfResult& part : parts) pieces.push_back(part.made);
-  return pieces.size() == 1 ? pieces[0] : concat(pieces, 1);
+  std::vector<Part> pieces;
+  for (HeadsOfResult<Part>& part : parts) pieces.push_back(std::move(part.made));
+  return heads_side_by_side(std::move(pieces));
 }
 
 /// The ranges of heads, of H, that no mixer computes.
@@ -125,11 +128,11 @@ std::vector<HeadRange> heads_between(const std::vector<HeadMixer>& mixers, std::
 
 /// The output of the heads that no mixer computes, from the rest of the plan. The quantities of a trace have all heads:
 /// if a trace is wanted, the engine computes all heads, those of the mixers too.
-std::vector<HeadsOfResult> between_mixers(const AttentionContext& in, const Plan& plan,
-                                          const std::vector<HeadRange>& between, double dropout,
-                                          AttentionTrace* trace) {
-  std::vector<HeadsOfResult> parts;
-  if (between.empty() && trace) fill_trace(in, plan, {}, {}, *trace);
+std::vector<HeadsOfResult<Variable>> between_mixers(const AttentionContext& in, const Plan& plan,
+                                                    const std::vector<HeadRange>& between, double dropout,
+                                                    AttentionTrace* trace) {
+  std::vector<HeadsOfResult<Variable>> parts;
+  if (between.empty() && trace && !trace->rows) fill_trace(in, plan, {}, {}, *trace);
   if (between.empty()) return parts;
   const std::int64_t H = in.query.size(1);
   const Variable all = trace ? attend_checked(in, plan, dropout, trace) : Variable();
@@ -148,10 +151,15 @@ Variable attend_with_mixers(const AttentionContext& in, Plan plan, double dropou
   for (HeadMixer& part : mixers) part.heads = resolved(part.heads, H);
   std::sort(mixers.begin(), mixers.end(), [](auto& a, auto& b) { return a.heads.first < b.heads.first; });
   const std::vector<HeadRange> between = heads_between(mixers, H);
-  std::vector<HeadsOfResult> outputs = between_mixers(in, plan, between, dropout, trace), weights;
-  const Variable engines_weights = trace ? trace->weights : Variable();
-  for (HeadRange heads : between)
-    if (trace) weights.push_back({heads, slice(engines_weights, 1, heads.first, heads.first + heads.count)});
+  std::vector<HeadsOfResult<Variable>> outputs = between_mixers(in, plan, between, dropout, trace), weights;
+  std::vector<HeadsOfResult<RowQuantities>> rows;
+  const bool traces_rows = trace && trace->rows;
+  for (HeadRange heads : between) {
+    if (traces_rows)
+      rows.push_back({heads, slice_heads(*trace->rows, heads)});
+    else if (trace)
+      weights.push_back({heads, slice(trace->weights, 1, heads.first, heads.first + heads.count)});
+  }
   for (const HeadMixer& part : mixers) {
     const AttentionContext own = context_of_heads(in, part.heads);
     std::vector<Variable> captured;
@@ -159,16 +167,15 @@ Variable attend_with_mixers(const AttentionContext& in, Plan plan, double dropou
     outputs.push_back(
         {part.heads, checked_result("a PairlessMixer", part.mixer->output(own, captured),
                                     {in.query.size(0), part.heads.count, in.query.size(2), in.value.size(3)})});
-    if (!trace) continue;
-    Variable w = part.mixer->weights(own, captured);
-    if (engines_weights.defined() && engines_weights.rank() == 5) {  // other heads have weights per dimension
-      Shape shape = w.shape();
-      shape.push_back(engines_weights.size(4));
-      w = broadcast_to(unsqueeze(w, -1), shape);
-    }
-    weights.push_back({part.heads, w});
+    if (traces_rows)
+      rows.push_back({part.heads, row_quantities({}, part.mixer->weights(own, captured).value())});
+    else if (trace)
+      weights.push_back({part.heads, part.mixer->weights(own, captured)});
   }
-  if (trace) trace->weights = in_order(std::move(weights));
+  if (traces_rows)
+    *trace->rows = in_order(std::move(rows));
+  else if (trace)
+    trace->weights = in_order(std::move(weights));
   return in_order(std::move(outputs));
 }
 

@@ -6,6 +6,7 @@
 #include "attention/engine/blocks.h"
 #include "autograd/node.h"
 #include "autograd/operations.h"
+#include "tensor/comparison.h"
 #include "tensor/cpu/parallel.h"
 
 namespace fovea {
@@ -143,9 +144,9 @@ Variable dropped(const BlockwiseCall& call, const PairBlock& block, const Variab
 
 /// The output and focus of a block. Stores its weights before dropout unless `weights_of_trace` is null.
 AttentionOutput block_output(const BlockwiseCall& call, const PairBlock& block, const Block& cut,
-                             Variable* weights_of_trace) {
+                             AttentionWeights* weights_of_trace) {
   AttentionWeights weights = composed_weights(cut.in, cut.plan);
-  if (weights_of_trace) *weights_of_trace = weights.tokens;
+  if (weights_of_trace) *weights_of_trace = weights;
   if (call.dropout.probability > 0) weights.tokens = dropped(call, block, weights.tokens);
   return {composed_output(cut.in, cut.plan, weights), weights.focus};
 }
@@ -163,6 +164,36 @@ void add_weights(const BlockwiseCall& call, const PairBlock& block, const Tensor
   of_block(weights, dimensions_of(Per::pair), all, block).copy_from(of_block_alone);
 }
 
+/// Row quantities for all heads, queries and keys of a call, as they are before the first block; `of_block_alone` are
+/// those of a block.
+RowQuantities room_for_rows(const BlockwiseCall& call, const RowQuantities& of_block_alone) {
+  RowQuantities rows;
+  for (const auto member : row_quantities_members) {
+    const Tensor& own = of_block_alone.*member;
+    const bool is_per_key = member == &RowQuantities::key_mass;
+    Shape shape = own.shape();
+    shape[-2] = call.in.query.size(1), shape[-1] = is_per_key ? call.in.key.size(2) : call.in.query.size(2);
+    rows.*member = Tensor::zeros(shape, own.dtype(), own.device());
+  }
+  return rows;
+}
+
+/// Copies a block's row quantities into `rows`, those of all heads, queries and keys, and adds its key_mass.
+void add_rows(const BlockwiseCall& call, const PairBlock& block, RowQuantities own, RowQuantities& rows) {
+  if (!rows.maximum.defined()) rows = room_for_rows(call, own);
+  const auto step = static_cast<double>(block.keys.step), first = static_cast<double>(block.keys.first);
+  const Tensor no_key = Tensor::zeros({1}, DType::i32, own.key.device()),
+               in_row = map(Affine{step, first}, own.key.to(DType::f64)).to(DType::i32);
+  own.key = where(less(own.key, no_key), own.key, in_row);
+  const HeadRange all{0, call.in.query.size(1)};
+  for (const auto member : row_quantities_members) {
+    if (member != &RowQuantities::key_mass)
+      of_block(rows.*member, {.head = 2, .query = 1}, all, block).copy_from(own.*member);
+  }
+  Tensor mass = of_block(rows.key_mass, {.head = 2, .key = 1}, all, block);
+  map_into(mass, Add{}, mass, own.key_mass);
+}
+
 /// The output, and the focus after each query if the plan has a focus.
 struct Result {
   Tensor out, focus;
@@ -175,16 +206,23 @@ Result forward(const BlockwiseCall& call, AttentionTrace* trace) {
   auto room = [&](const Shape& shape) { return Tensor::empty(shape, call.in.query.dtype(), call.in.query.device()); };
   Result made{room({q[0], q[1], q[2], v[3]}), {}};
   Tensor weights;
+  RowQuantities rows;
   if (call.plan->focus) made.focus = room(call.plan->focus->gate.shape());
   for (const PairBlock& block : call.blocks) {
-    Variable of_trace;
+    AttentionWeights of_trace;
     const Block cut = block_of_call(call, block, made.focus);
     const AttentionOutput own = block_output(call, block, cut, trace ? &of_trace : nullptr);
     of_block(made.out, dimensions_of(Per::query_vector), all, block).copy_from(own.out.value());
     if (made.focus.defined()) rows_of(made.focus, 1, block.queries).copy_from(own.focus.value());
-    if (trace) add_weights(call, block, of_trace.value(), weights);
+    if (trace && trace->rows)
+      add_rows(call, block, row_quantities(cut.in, cut.plan, of_trace), rows);
+    else if (trace)
+      add_weights(call, block, of_trace.tokens.value(), weights);
   }
-  if (trace) fill_trace(call.in, *call.plan, with_dimensions_last(weights), made.focus, *trace);
+  if (trace && trace->rows)
+    *trace->rows = with_dimensions_last(rows);
+  else if (trace)
+    fill_trace(call.in, *call.plan, with_dimensions_last(weights), made.focus, *trace);
   return made;
 }
 

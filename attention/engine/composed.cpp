@@ -67,7 +67,7 @@ Variable minus_infinity(const Variable& like) {
 
 /// The mask `allow` with `more` additional columns that are true everywhere; undefined if `allow` is.
 Tensor with_columns(const Tensor& allow, std::int64_t more) {
-  if (!allow.defined()) return allow;
+  if (!allow.defined() || more == 0) return allow;
   Shape shape = allow.shape();
   const std::int64_t J = shape[shape.rank() - 1];
   shape[shape.rank() - 1] = J + more;
@@ -117,17 +117,19 @@ Variable normalize(const Variable& z, std::int64_t tokens, const Tensor& allow, 
   return weights;
 }
 
+/// The logits z, then the columns `more` of extra keys and sinks; z itself if they are undefined.
+Variable with_logits(const Variable& z, const Variable& more) {
+  if (!more.defined()) return z;
+  if (z.rank() == 4) return concat({z, more}, -1);
+  Shape shape = more.shape();
+  shape.insert(0, z.size(0));
+  return concat({z, broadcast_to(more, shape)}, -1);
+}
+
 /// normalize() of the logits z together with the columns `more` of extra keys and sinks, which come last in the result.
 Variable normalize_with(const Variable& z, const Tensor& allow, const Variable& more, const Plan& plan) {
-  const std::int64_t J = z.size(-1);
-  if (!more.defined()) return normalize(z, J, allow, plan);
-  Variable columns = more;
-  if (z.rank() == 5) {
-    Shape shape = more.shape();
-    shape.insert(0, z.size(0));
-    columns = broadcast_to(more, shape);
-  }
-  return normalize(concat({z, columns}, -1), J, with_columns(allow, more.size(-1)), plan);
+  const Variable all = with_logits(z, more);
+  return normalize(all, z.size(-1), with_columns(allow, all.size(-1) - z.size(-1)), plan);
 }
 
 /// Σ_g matrix_hg x_g for x [..., h, I, J] and a matrix [h, h].
@@ -372,24 +374,36 @@ Variable spread(const Capture& capture, const AttentionContext& in) {
 
 namespace {
 
+/// Logits of all pairs, and which keys each query sees; an undefined mask is true everywhere.
+struct SeenLogits {
+  Variable z;
+  Tensor allow;
+  /// z, −inf where a query does not see a key.
+  Variable masked() const { return allow.defined() ? where(allow, z, minus_infinity(z)) : z; }
+};
+
+/// The logits that the normaliser gets, from logits_of_scores(). If the plan has a focus, they have its penalty, and
+/// queries see the keys in its window alone; `focus` is the focus after each query.
+SeenLogits seen_logits(const Variable& scores, const AttentionContext& in, const Plan& plan, const Variable& focus) {
+  const Tensor allow = allowed_keys(in, plan);
+  const Variable z = logits_of(scores, allow, in, plan);
+  if (!plan.focus) return {z, allow};
+  const HeadRange heads = resolved(plan.focus->heads, in.query.size(1));
+  const AttentionContext own = context_of_heads(in, heads);
+  const Variable penalty = focus_penalty(*plan.focus, focus.value(), own);
+  const Tensor ends = focus_windows(*plan.focus, focus.value(), own);
+  const KeyRange window{ends.select(3, 0).to(DType::i32), map(Affine{1, 1}, ends.select(3, 1)).to(DType::i32)};
+  const Tensor near = extend_to_all_heads(allowed_pairs(window, in.key.size(2)), heads, in.query.size(1), true);
+  return {change_heads(z, heads, [&](const Variable& of_heads) { return of_heads - penalty; }), both(allow, near)};
+}
+
 /// The parts of the equation for TracedEquationScope. `focus` is the focus after each query, of a plan that has one.
 void trace_equation(const AttentionContext& in, const Plan& plan, const Variable& focus, AttentionTrace& trace) {
   Plan changes;  // of the scores alone
   changes.score_changes = plan.score_changes;
-  Tensor allow = allowed_keys(in, plan);
   const Variable plain = logits_of_scores(scores_of_all_heads(plan, in), in);
-  const Variable scores = logits_of(plain, allow, in, changes);
-  Variable logits = logits_of(plain, allow, in, plan);
-  if (plan.focus) {
-    const HeadRange heads = resolved(plan.focus->heads, in.query.size(1));
-    const Variable penalty = focus_penalty(*plan.focus, focus.value(), context_of_heads(in, heads));
-    logits = change_heads(logits, heads, [&](const Variable& own) { return own - penalty; });
-    const Tensor ends = focus_windows(*plan.focus, focus.value(), context_of_heads(in, heads));
-    const KeyRange window{ends.select(3, 0).to(DType::i32), map(Affine{1, 1}, ends.select(3, 1)).to(DType::i32)};
-    allow = both(allow, extend_to_all_heads(allowed_pairs(window, in.key.size(2)), heads, in.query.size(1), true));
-  }
-  const Variable bias = logits - scores;
-  if (allow.defined()) logits = where(allow, logits, minus_infinity(logits));
+  const Variable scores = logits_of(plain, allowed_keys(in, plan), in, changes);
+  const SeenLogits logits = seen_logits(plain, in, plan, focus);
   const Tensor one = Tensor::full(scores.shape(), 1, scores.dtype(), scores.device());
   const Tensor zero = Tensor::zeros({1}, scores.dtype(), scores.device());
   const auto has_name = [](const char* name) {
@@ -399,9 +413,9 @@ void trace_equation(const AttentionContext& in, const Plan& plan, const Variable
     trace.quantities.emplace_back(name, with_dimensions_last(pairs));
   };
   if (std::none_of(trace.quantities.begin(), trace.quantities.end(), has_name("scores"))) add("scores", scores);
-  add("logits", logits);
-  add("bias", bias);
-  add("seen", allow.defined() ? where(allow, Variable(one), zero) : Variable(one));
+  add("logits", logits.masked());
+  add("bias", logits.z - scores);
+  add("seen", logits.allow.defined() ? where(logits.allow, Variable(one), zero) : Variable(one));
   if (plan.windows.empty()) return;
   Variable factor = one;
   for (const PairTerm& window : plan.windows)  // a renormalisation is no factor of a pair
@@ -410,6 +424,13 @@ void trace_equation(const AttentionContext& in, const Plan& plan, const Variable
 }
 
 }  // namespace
+
+RowQuantities row_quantities(const AttentionContext& in, const Plan& plan, const AttentionWeights& weights) {
+  NoGrad off;
+  const Variable scores = logits_of_scores(scores_of_all_heads(plan, in), in);
+  const Variable z = seen_logits(scores, in, plan, weights.focus).masked();
+  return row_quantities(with_logits(z, logits_without_tokens(in, plan)).value(), weights.tokens.value());
+}
 
 void fill_trace(const AttentionContext& in, const Plan& plan, const Variable& weights, const Variable& focus,
                 AttentionTrace& trace) {
@@ -456,7 +477,10 @@ Variable composed_output(const AttentionContext& in, const Plan& plan, const Att
 AttentionOutput attend_composed(const AttentionContext& in, const Plan& plan, const AttentionDropout& weights_dropout,
                                 AttentionTrace* trace) {
   AttentionWeights weights = composed_weights(in, plan);
-  if (trace) fill_trace(in, plan, with_dimensions_last(weights.tokens), weights.focus, *trace);
+  if (trace && trace->rows)
+    *trace->rows = with_dimensions_last(row_quantities(in, plan, weights));
+  else if (trace)
+    fill_trace(in, plan, with_dimensions_last(weights.tokens), weights.focus, *trace);
   if (weights_dropout.probability > 0)
     weights.tokens = dropout(weights.tokens, weights_dropout.mask(weights.tokens.size(-1)));
   return {composed_output(in, plan, weights), weights.focus};

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "attention/engine/attend.h"
+#include "attention/engine/row_quantities.h"
 #include "autograd/node.h"
 
 namespace fovea {
@@ -56,6 +57,9 @@ Tensor allowed_keys(const AttentionContext& in, const Plan& plan);
 /// The bounds and masks of keys that the call reads. A node that computes the call again in its backward pass keeps
 /// them, to notice that one of them has changed.
 std::vector<SavedTensor> bounds_and_masks(const AttentionContext& in, const Plan& plan);
+
+/// The row quantities of a call whose weights are known, [B, H, ...] or [D, B, H, ...].
+RowQuantities row_quantities(const AttentionContext& in, const Plan& plan, const AttentionWeights& weights);
 
 /// Σ_j w_ij v_j, [B, H, I, D], for value [B, H, J, D] and weights [B, H, I, J], or [D, B, H, I, J] with a matrix of
 /// weights for each dimension of the values.

@@ -7,6 +7,7 @@
 #include "attention/engine/tiles.h"
 #include "autograd/node.h"
 #include "autograd/operations.h"
+#include "tensor/reduce.h"
 
 namespace fovea {
 
@@ -76,6 +77,15 @@ AttentionOutput record_call(const std::shared_ptr<const FusedCall<T>>& call, con
   return {out, result.focus.defined() ? output_of(node, 1, result.focus) : Variable()};
 }
 
+/// The row quantities of a call in the layout of a trace, from those of its planes and parts.
+template <class T>
+RowQuantities rows_of_call(const FusedCall<T>& call, RowQuantities made) {
+  made.key_mass = sum(made.key_mass, {0});
+  if (!call.by_dimension)
+    for (const auto member : row_quantities_members) made.*member = (made.*member).squeeze(0);
+  return with_dimensions_last(std::move(made));
+}
+
 template <class T>
 FusedOutput attend_on_strips(const AttentionContext& in, const std::shared_ptr<const Plan>& plan,
                              const AttentionDropout& dropout, AttentionTrace* trace) {
@@ -83,12 +93,17 @@ FusedOutput attend_on_strips(const AttentionContext& in, const std::shared_ptr<c
   if (!call) return {{}, missing};
   const StripShape& s = call->shape;
   FusedResult result = make_result(*call, should_record(call->inputs()));
-  Tensor weights;
-  if (trace) weights = Tensor::empty({call->planes, s.sentences, s.heads, s.queries, s.keys}, in.query.dtype());
-  fused_forward(*call, result, weights);
+  FusedTrace traced;
+  if (trace && trace->rows)
+    traced.rows = room_for_rows(*call);
+  else if (trace)
+    traced.weights = Tensor::empty({call->planes, s.sentences, s.heads, s.queries, s.keys}, in.query.dtype());
+  fused_forward(*call, result, traced);
   AttentionOutput made = record_call(call, result);
-  if (trace) {
-    if (!call->by_dimension) weights = weights.reshape({s.sentences, s.heads, s.queries, s.keys});
+  if (trace && trace->rows) {
+    *trace->rows = rows_of_call(*call, traced.rows);
+  } else if (trace) {
+    const Tensor weights = call->by_dimension ? traced.weights : traced.weights.squeeze(0);
     fill_trace(in, *plan, with_dimensions_last(weights), made.focus, *trace);
   }
   return {made, nullptr};

@@ -239,6 +239,7 @@ FusedOutput add_second_maps(const AttentionContext& in, const Plan& plan, const 
 
 FusedOutput attend_on_tiles(const AttentionContext& in, const std::shared_ptr<const Plan>& plan,
                             const AttentionDropout& dropout, AttentionTrace* trace) {
+  if (trace && trace->rows) return {{}, "a trace of row quantities"};
   if (const char* obstacle = obstacle_of_maps(*plan)) return {{}, obstacle};
   FusedOutput made = output_of_groups(first_map(in, plan, dropout));
   if (!made.missing) made = add_second_maps(in, *plan, dropout, made);

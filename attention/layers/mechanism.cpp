@@ -1,6 +1,7 @@
 #include "attention/layers/mechanism.h"
 
 #include "attention/engine/attend.h"
+#include "attention/engine/row_quantities.h"
 #include "attention/layers/context.h"
 #include "attention/layers/unseen_rows.h"
 
@@ -13,27 +14,6 @@ AttentionShape with_widths(AttentionShape shape) {
   for (std::int64_t* width : {&shape.query_dim, &shape.key_dim, &shape.value_dim})
     if (*width == 0) *width = shape.model_dim;
   return shape;
-}
-
-/// Concatenates the mechanisms' weights [B, h, I, J] along the heads. If one mechanism has a weight for each dimension
-/// of the values, [B, h, I, J, D], the others are broadcast to that shape.
-Variable weights_side_by_side(std::vector<Variable> weights) {
-  std::int64_t D = 0;
-  for (const Variable& w : weights) {
-    if (w.rank() != 5) continue;
-    require(D == 0 || D == w.size(-1),
-            "attention: one mechanism has weights for each of {} dimensions of its values, another one for each of {}; "
-            "a trace needs equal widths",
-            D, w.size(-1));
-    D = w.size(-1);
-  }
-  for (Variable& w : weights) {
-    if (D == 0 || w.rank() == 5) continue;
-    Shape shape = w.shape();
-    shape.push_back(D);
-    w = broadcast_to(unsqueeze(w, -1), shape);
-  }
-  return concat(weights, 1);
 }
 
 }  // namespace
@@ -223,8 +203,10 @@ Variable MixedAttention::forward(const AttentionInput& input) {
 Variable MixedAttention::outputs_together(const AttentionInput& input) {
   std::vector<AttentionInput> inputs = inputs_of_mechanisms(input);
   std::vector<Variable> outputs, weights;
+  std::vector<RowQuantities> rows(input.trace && input.trace->rows ? inputs.size() : 0);
   for (std::size_t k = 0; k < inputs.size(); ++k) {
     AttentionTrace trace;
+    if (!rows.empty()) trace.rows = &rows[k];
     if (input.trace) inputs[k].trace = &trace;
     outputs.push_back(mechanisms_[k]->forward(inputs[k]));
     if (!input.trace) continue;
@@ -232,7 +214,10 @@ Variable MixedAttention::outputs_together(const AttentionInput& input) {
     for (auto& [name, value] : trace.quantities)
       input.trace->quantities.emplace_back(fmt::format("head_{}.{}", k + 1, name), value);
   }
-  if (input.trace) input.trace->weights = weights_side_by_side(std::move(weights));
+  if (!rows.empty())
+    *input.trace->rows = heads_side_by_side(rows);
+  else if (input.trace)
+    input.trace->weights = heads_side_by_side(std::move(weights));
   return combine(outputs);
 }
 

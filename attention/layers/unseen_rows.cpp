@@ -327,7 +327,7 @@ Variable forward_without_unseen(const AttentionInput& input, const void* owner, 
   if (are_in_range(input)) return once(input);
 
   const std::optional<RandomPosition> position = RandomScope::position();
-  AttentionTrace trace;
+  AttentionTrace trace = input.trace ? *input.trace : AttentionTrace{};
   AttentionInput clean = with_states(
       input, [](const Variable& x) { return without_rows(x, {}); }, true);
   if (input.trace) clean.trace = &trace;
@@ -335,9 +335,7 @@ Variable forward_without_unseen(const AttentionInput& input, const void* owner, 
   const Variable out = forward(clean);
   const std::vector<std::uint8_t> reads = queries_out_of_range(input, seen.pairs, before_lengths(input));
   if (std::find(reads.begin(), reads.end(), 1) == reads.end()) {
-    if (!input.trace) return out;
-    input.trace->weights = trace.weights;
-    for (auto& quantity : trace.quantities) input.trace->quantities.push_back(std::move(quantity));
+    if (input.trace) *input.trace = std::move(trace);
     return out;
   }
   // once more with the numbers as they are, with the same dropout; auxiliary losses count the first time only

@@ -32,12 +32,15 @@ class FocusStrips : public StripPart {
 
   void start(const StripItem&, Workspace&) override { carry_ = 0; }
 
-  /// Replaces logits by weights, and writes log_total[r], the logarithm of row r's normaliser, and the focus.
-  void forward(const StripRows<T>& rows, T* strip, LogTotal<T>* log_total) const {
+  /// Replaces logits by weights, and writes log_total[r], the logarithm of row r's normaliser, and the focus. Calls
+  /// look(row, logits) for each row, whose logits have their penalty then.
+  template <class Look>
+  void forward(const StripRows<T>& rows, T* strip, LogTotal<T>* log_total, Look&& look) const {
     for (std::int64_t r = 0; r < rows.count; ++r, strip += rows.stride) {
       const StripRows<T> row = rows.row(r);
       const std::int64_t first = rows.first[r];
       penalize(rows, r, strip);
+      look(row, strip);
       softmax_rows<T>({&row, 1}, strip, -infinity<T>, log_total + r);
       after[rows.first_query + r] = sum_of_vectors<T>(rows.end[r] - first, [&](std::int64_t j, auto count) {
         return filled(load_vector(strip + first + j, count) * key_numbers<T>(first + j), count, T(0));

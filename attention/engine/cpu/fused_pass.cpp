@@ -19,9 +19,9 @@ template <class T>
 struct Pass {
   const FusedCall<T>& call;
   const FusedResult& result;
-  Tensor weights;                       ///< of the forward pass, where they are written for a trace, or undefined
-  Tensor out_gradient, focus_gradient;  ///< undefined in the forward pass; focus_gradient may be undefined
-  std::vector<Tensor> gradients = {};   ///< of FusedCall::inputs(); undefined where not wanted
+  FusedTrace trace;
+  Tensor out_gradient, focus_gradient;          ///< undefined in the forward pass; focus_gradient may be undefined
+  std::vector<Tensor> gradients = {};           ///< of FusedCall::inputs(); undefined where not wanted
   T *log_total = {}, *focus = {}, *steps = {};  ///< of the result, or null; the backward pass only reads them
 
   /// A tensor [B, H, X, D] of which a thread fetches the rows of the next item's head into the cache while it processes
@@ -33,6 +33,7 @@ struct Pass {
   std::vector<Prefetched> prefetched = {};
 
   bool is_backward() const { return out_gradient.defined(); }
+  bool traces_rows() const { return trace.rows.key.defined(); }
 
   void prefetch(const Tensor& x) {
     constexpr std::int64_t most = 64 << 10, element = sizeof(T);  // bytes of one matrix: several must fit the cache
@@ -327,9 +328,16 @@ class ThreadOfPass {
     for_planes([&](std::int64_t at, std::int64_t plane) {
       LogTotal<T>* totals = log_totals(plane);
       T* matrix = strip + at;
+      if (pass_.traces_rows() && !has_focus()) store_logits(intervals_, matrix, plane);
       if (has_focus()) {
         const StripRows<T> own = own_rows(*focus_[0], rows_);
-        pass_.is_backward() ? focus_[0]->forward_again(own, matrix, totals) : focus_[0]->forward(own, matrix, totals);
+        auto store = [&](const StripRows<T>& row, const T* logits) {
+          if (pass_.traces_rows()) store_logits({&row, 1}, logits, plane);
+        };
+        if (pass_.is_backward())
+          focus_[0]->forward_again(own, matrix, totals);
+        else
+          focus_[0]->forward(own, matrix, totals, store);
       } else if (call_.has_densities(item_.head)) {
         density_rows<T>(intervals_, matrix);
       } else if (pass_.is_backward()) {
@@ -378,7 +386,8 @@ class ThreadOfPass {
 
   void forward_strip() {
     T* weights = steps_.back();
-    if (pass_.weights.defined()) store_weights(weights);
+    if (pass_.trace.weights.defined()) store_weights(weights);
+    if (pass_.traces_rows()) store_entropy_and_mass(weights);
     if (call_.dropout.probability > 0) {
       if (pass_.steps) weights = copy_of_weights();  // the backward pass will read those of before
       drop(take_dropout_factors(), weights);
@@ -393,13 +402,41 @@ class ThreadOfPass {
   /// Copies the strip's weights to the trace, with 0 for keys that a row does not see.
   void store_weights(const T* strip) const {
     const std::int64_t J = shape_.keys;
-    T* all = pass_.weights.template mutable_data<T>();
+    T* all = pass_.trace.weights.template mutable_data<T>();
     for_planes([&](auto, std::int64_t plane) { std::fill_n(all + row_number(plane) * J, rows_.count * J, T(0)); });
     for_intervals([&](const StripRows<T>& rows, std::int64_t at, std::int64_t plane) {
       for (std::int64_t r = 0; r < rows.count; ++r) {
         const T* row = strip + at + r * stride_;
         std::copy(row + rows.first[r], row + rows.end[r], all + (row_number(plane) + r) * J + rows.first[r]);
       }
+    });
+  }
+
+  /// Stores the row quantities of logits, for the rows of these intervals; the first of them is the first of `strip`.
+  void store_logits(StripIntervals<T> intervals, const T* strip, std::int64_t plane) const {
+    const RowQuantities& to = pass_.trace.rows;
+    T *maximum = to.maximum.mutable_data<T>(), *logsumexp = to.logsumexp.mutable_data<T>();
+    auto* key = to.key.mutable_data<std::int32_t>();
+    std::int64_t at = row_number(plane) + intervals[0].first_query - rows_.first_query;
+    for (std::int64_t r = 0; r < intervals[0].count; ++r, ++at) {
+      const RowLogits<T> own = logits_of_row<T>(intervals, strip + r * stride_, r, sink());
+      maximum[at] = own.maximum, key[at] = own.key, logsumexp[at] = own.logsumexp;
+    }
+  }
+
+  /// Stores the entropies of the strip's weights, and adds them to the mass of their keys.
+  void store_entropy_and_mass(const T* strip) const {
+    const RowQuantities& to = pass_.trace.rows;
+    T *entropy = to.entropy.mutable_data<T>(), *mass = to.key_mass.mutable_data<T>();
+    for_planes([&](std::int64_t at, std::int64_t plane) {
+      for (std::int64_t r = 0; r < rows_.count; ++r)
+        entropy[row_number(plane) + r] = entropy_of_row<T>(intervals_, strip + at + r * stride_, r);
+    });
+    for_intervals([&](const StripRows<T>& rows, std::int64_t at, std::int64_t plane) {
+      const std::int64_t first = (item_.part * call_.planes + plane) * shape_.sentences + item_.sentence;
+      T* of_head = mass + (first * shape_.heads + item_.head) * shape_.keys;
+      for (std::int64_t r = 0; r < rows.count; ++r)
+        for (std::int64_t j = rows.first[r]; j < rows.end[r]; ++j) of_head[j] += strip[at + r * stride_ + j];
     });
   }
 
@@ -522,8 +559,17 @@ Tensor memory_of_steps(const FusedCall<T>& call) {
 }
 
 template <class T>
-void fused_forward(const FusedCall<T>& call, const FusedResult& result, const Tensor& weights) {
-  Pass<T>{call, result, weights, {}, {}}.run();
+RowQuantities room_for_rows(const FusedCall<T>& call) {
+  const StripShape& s = call.shape;
+  auto per_query = [&](DType dtype) { return Tensor::empty({call.planes, s.sentences, s.heads, s.queries}, dtype); };
+  const DType dtype = call.in.query.dtype();
+  return {per_query(dtype), per_query(DType::i32), per_query(dtype), per_query(dtype),
+          Tensor::zeros({s.parts, call.planes, s.sentences, s.heads, s.keys}, dtype)};
+}
+
+template <class T>
+void fused_forward(const FusedCall<T>& call, const FusedResult& result, const FusedTrace& trace) {
+  Pass<T>{call, result, trace, {}, {}}.run();
 }
 
 template <class T>
@@ -552,8 +598,10 @@ std::vector<Tensor> fused_backward(const FusedCall<T>& call, const FusedResult& 
 
 template Tensor memory_of_steps(const FusedCall<float>&);
 template Tensor memory_of_steps(const FusedCall<double>&);
-template void fused_forward(const FusedCall<float>&, const FusedResult&, const Tensor&);
-template void fused_forward(const FusedCall<double>&, const FusedResult&, const Tensor&);
+template RowQuantities room_for_rows(const FusedCall<float>&);
+template RowQuantities room_for_rows(const FusedCall<double>&);
+template void fused_forward(const FusedCall<float>&, const FusedResult&, const FusedTrace&);
+template void fused_forward(const FusedCall<double>&, const FusedResult&, const FusedTrace&);
 template std::vector<Tensor> fused_backward(const FusedCall<float>&, const FusedResult&, const Tensor&, const Tensor&,
                                             const std::vector<bool>&);
 template std::vector<Tensor> fused_backward(const FusedCall<double>&, const FusedResult&, const Tensor&, const Tensor&,

@@ -35,10 +35,18 @@ struct FusedResult {
 template <class T>
 Tensor memory_of_steps(const FusedCall<T>& call);
 
-/// The forward pass. Writes to the tensors of `result`, which are allocated, and to `weights` [planes, B, H, I, J] if
-/// that is defined.
+/// What the forward pass writes for a trace; undefined where that is not wanted.
+struct FusedTrace {
+  Tensor weights;      ///< [planes, B, H, I, J]
+  RowQuantities rows;  ///< [planes, B, H, I]; key_mass is [parts, planes, B, H, J], for the queries of each part
+};
+/// The row quantities of a trace, allocated.
 template <class T>
-void fused_forward(const FusedCall<T>& call, const FusedResult& result, const Tensor& weights);
+RowQuantities room_for_rows(const FusedCall<T>& call);
+
+/// The forward pass. Writes to the tensors of `result` and `trace`, which are allocated.
+template <class T>
+void fused_forward(const FusedCall<T>& call, const FusedResult& result, const FusedTrace& trace);
 
 /// The backward pass. Returns the gradients of FusedCall::inputs(), in that order; undefined where `wanted` is false.
 /// An undefined focus_gradient is zero.

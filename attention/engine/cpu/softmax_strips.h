@@ -1,5 +1,6 @@
 /// The functions from logits to weights on strips: softmax and densities.
 #pragma once
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -144,6 +145,50 @@ void softmax_rows_backward(StripIntervals<T> all, const T* weights, T* gradient,
         store_vector(select(weight == zero, zero, weight * (load_vector(at, vector) - Vec<T>(mean[r]))), at, vector);
       });
   });
+}
+
+/// Row quantities of a row's logits (nn/row_quantities.h).
+template <class T>
+struct RowLogits {
+  T maximum;
+  std::int32_t key;
+  T logsumexp;
+};
+/// Those of row r, whose logits are `row`. exp(sink) is one more term of the sum; sink = −inf: there is none.
+template <class T>
+RowLogits<T> logits_of_row(StripIntervals<T> intervals, const T* row, std::int64_t r, T sink) {
+  T maximum = -infinity<T>;
+  std::int64_t key = -1;
+  for (const StripRows<T>& keys : intervals)
+    for (std::int64_t j = keys.first[r]; j < keys.end[r]; ++j)
+      if (row[j] > maximum) maximum = row[j], key = j;
+  const T most = std::max(maximum, sink), shift = most == -infinity<T> ? T(0) : most;
+  T total = std::exp(sink - shift);
+  for (const StripRows<T>& keys : intervals)
+    total += sum_of_vectors<T>(keys.end[r] - keys.first[r], [&](std::int64_t j, auto count) {
+      return filled(exp(load_vector(row + keys.first[r] + j, count) - Vec<T>(shift)), count, T(0));
+    });
+  return {maximum, static_cast<std::int32_t>(key), shift + std::log(total)};
+}
+
+/// The entropy of a row's weights (nn/row_quantities.h), 0 if all of them are 0.
+template <class T>
+T entropy_of_row(StripIntervals<T> intervals, const T* row, std::int64_t r) {
+  T total = 0, logarithms = 0;
+  const Vec<T> zero(T(0));
+  for (const StripRows<T>& keys : intervals) {
+    auto sizes = [&](std::int64_t j, auto count) {
+      const Vec<T> w = load_vector(row + keys.first[r] + j, count);
+      return filled(select(w < zero, -w, w), count, T(0));
+    };
+    const std::int64_t n = keys.end[r] - keys.first[r];
+    total += sum_of_vectors<T>(n, sizes);
+    logarithms += sum_of_vectors<T>(n, [&](std::int64_t j, auto count) {
+      const Vec<T> size = sizes(j, count);
+      return select(size == zero, zero, size * log(size));
+    });
+  }
+  return total == 0 ? T(0) : std::max(std::log(total) - logarithms / total, T(0));
 }
 
 /// x[j] = change(row, x[j], j, count) for the keys of all rows.
