@@ -18,6 +18,7 @@
 #include "experiments/support/attend/attention_catalogue.h"
 #include "experiments/support/program/program.h"
 #include "tests/attention/attentions.h"
+#include "tests/experiments/programs.h"
 #include "tests/files.h"
 
 using namespace fovea;
@@ -57,7 +58,8 @@ class Attend {
       write_safetensors(folder / "in.safetensors", given_);
       all.insert(all.end(), {"--in", folder / "in.safetensors"});
     }
-    all.insert(all.end(), {"--out", folder / "out.safetensors", "--weights"});
+    all.insert(all.end(), {"--out", folder / "out.safetensors"});
+    if (std::ranges::count(all, "--rows") == 0) all.emplace_back("--weights");
     std::vector<const char*> pointers;
     for (const std::string& argument : all) pointers.push_back(argument.c_str());
     std::string message;
@@ -364,6 +366,58 @@ BOOST_AUTO_TEST_CASE(every_precision_and_engine_is_near_f64) {
     BOOST_TEST((rounded.result().at("output").dtype() == DType::f32));
     check(rounded.values("output"), exact.values("output"), tolerance);
     BOOST_TEST(rounded.values("query") != exact.values("query"));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(row_quantities_are_those_of_the_weights) {
+  const Values weights = toy("global").lengths({2}).run().values("weights");
+  for (const char* engine : {"composed", "blockwise", "fused"}) {
+    const Attend rows = toy("global").lengths({2}).flags({"--engine", engine, "--rows"}).run();
+    BOOST_TEST(!rows.result().find("weights"));
+    check(rows.values("rows.key"), {0, 1, 0});
+    const Values maximum = rows.values("rows.maximum"), logsumexp = rows.values("rows.logsumexp"),
+                 entropy = rows.values("rows.entropy"), mass = rows.values("rows.key_mass");
+    for (std::size_t i = 0; i < 3; ++i) {
+      const double p = weights[3 * i], q = weights[3 * i + 1];
+      check({std::exp(maximum[i] - logsumexp[i])}, {std::max(p, q)}, 1e-12);
+      check({entropy[i]}, {-p * std::log(p) - q * std::log(q)}, 1e-12);
+    }
+    check(mass, {weights[0] + weights[3] + weights[6], weights[1] + weights[4] + weights[7], 0}, 1e-12);
+  }
+}
+
+// The logits of the first query are 1 and 0, those of the third 1 and 1; the third key is padding.
+BOOST_AUTO_TEST_CASE(row_quantities_are_printed_as_tables_of_queries_and_keys) {
+  Folder folder;
+  write_safetensors(folder / "in.safetensors", {{"query", Tensor::of({1, 0, 0, 1, 1, 1}, {1, 3, 2})},
+                                                {"lengths", Tensor::from(std::vector<std::int32_t>{2}, {1})}});
+  const auto run = [&](const std::vector<std::string>& flags) {
+    std::vector<std::string> all{"--method", "classic(dot)", "--in", folder / "in.safetensors"};
+    all.insert(all.end(), flags.begin(), flags.end());
+    return ended("attend", all);
+  };
+  BOOST_TEST(run({"--rows", "--head", "1"}).out ==
+             "sentence  head  query  key  maximum  logsumexp  entropy\n"
+             "───────────────────────────────────────────────────────\n"
+             "       1     1      0    0   1.0000     1.3133   0.5822\n"
+             "       1     1      1    1   1.0000     1.3133   0.5822\n"
+             "       1     1      2    0   1.0000     1.6931   0.6931\n"
+             "\n"
+             "sentence  head  key  key_mass\n"
+             "─────────────────────────────\n"
+             "       1     1    0    1.5000\n"
+             "       1     1    1    1.5000\n"
+             "       1     1    2    0.0000\n");
+  for (const auto& [flags, message] :
+       {std::pair(std::vector<std::string>{"--rows", "--head", "2"},
+                  "attend: --head 2: expected the number of a head, 1 to 1\n"),
+        {{"--head", "1"}, "attend: --head 1 chooses a head of the tables that --rows prints without --out\n"},
+        {{"--rows", "--weights"},
+         "attend: --rows leaves out the weights that --weights writes; give one of the two\n"}}) {
+    const Ended wrong = run(flags);
+    BOOST_TEST(wrong.status == 2);
+    BOOST_TEST(wrong.out.empty());
+    BOOST_TEST(wrong.err == message);
   }
 }
 

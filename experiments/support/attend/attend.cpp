@@ -33,6 +33,46 @@ Table summary(const CaseTensors& tensors) {
   return table;
 }
 
+/// A row for each element of tensors [B, H, n], or [B, H, n, D] with weights for each dimension of the values.
+/// `position` is the heading of n. `head`, counted from 1, is the only one of the table; 0: all are.
+Table row_table(const CaseTensors& tensors, const std::string& position, const std::vector<std::string>& names,
+                int head) {
+  std::vector<std::string> headings{"sentence", "head", position};
+  std::vector<std::vector<double>> columns;
+  Shape shape;
+  for (const std::string& name : names) {
+    const Tensor& tensor = std::ranges::find(tensors, name, &CaseTensors::value_type::first)->second;
+    shape = tensor.shape();
+    columns.push_back(tensor.to_vector<double>());
+  }
+  const bool has_dimensions = shape.rank() == 4;
+  const std::int64_t D = has_dimensions ? shape[3] : 1, n = shape[2], H = shape[1];
+  require(head <= H, "--head {}: expected the number of a head, 1 to {}", head, H);
+  if (has_dimensions) headings.emplace_back("dimension");
+  for (const std::string& name : names) headings.push_back(name.substr(name.find('.') + 1));
+  Table table(headings);
+  for (std::int64_t at = 0; at < shape.elements(); ++at) {
+    const std::int64_t sentence = at / D / n / H + 1, h = at / D / n % H + 1;
+    if (head > 0 && h != head) continue;
+    std::vector<Cell> cells{sentence, h, at / D % n};
+    if (has_dimensions) cells.emplace_back(at % D);
+    for (std::size_t k = 0; k < names.size(); ++k) {
+      const double number = columns[k][std::size_t(at)];
+      const Cell key = number < 0 ? Cell() : Cell(std::int64_t(number));  // no key: -1
+      cells.push_back(names[k] == "rows.key" ? key : Cell::number(number, 4));
+    }
+    table.row(std::move(cells));
+  }
+  return table;
+}
+
+/// The tables of --rows: one of queries and one of keys.
+std::string row_tables(const CaseTensors& tensors, int head) {
+  const std::vector<std::string> of_queries{"rows.key", "rows.maximum", "rows.logsumexp", "rows.entropy"};
+  return row_table(tensors, "query", of_queries, head).text() + "\n" +
+         row_table(tensors, "key", {"rows.key_mass"}, head).text();
+}
+
 /// Reads all files of --in: .safetensors files, and .npy files of one tensor each, which is called like its file.
 Safetensors read_inputs(const std::vector<std::string>& files) {
   Safetensors all;
@@ -90,7 +130,7 @@ void attend_program(Cli& cli) {
   std::filesystem::path out;
   std::string described, compiled, architecture = "sm_90";
   bool list = false;
-  int threads = 0;
+  int threads = 0, head = 0;
   cli.describe(
       "Computes any attention method on tensors from a file, or on random ones, and writes all inputs, parameters and "
       "results. --describe METHOD lists the tensors that --in may have: inputs, and parameters by name.");
@@ -98,7 +138,10 @@ void attend_program(Cli& cli) {
   cli.option("--in", in,
              "a .safetensors file of inputs and parameters, or a .npy file of one, which is called like the file "
              "(query.npy); may be given several times; query and parameters that are not given are random");
-  cli.option("--out", out, "the .safetensors file to write; without it, a summary is printed");
+  cli.option("--out", out,
+             "the .safetensors file to write; without it, a summary is printed, or with --rows tables that count "
+             "sentences and heads from 1, queries and keys from 0");
+  cli.option("--head", head, "with --rows: the only head of the tables, counted from 1; 0: all").range(0, 1024);
   cli.option("--threads", threads, "number of threads; 0: one per core").range(0, 1024);
   cli.option("--list", list, "print a table of all methods, and exit");
   cli.option("--describe", described,
@@ -121,6 +164,8 @@ void attend_program(Cli& cli) {
     return fmt::print("{}", compiled_kernels(options, architecture).text());
   }
 
+  require(head == 0 || (options.rows && out.empty()),
+          "--head {} chooses a head of the tables that --rows prints without --out", head);
   started_device(cli, options.device);
   const Safetensors given = read_inputs(in);
   const CaseTensors tensors = attend_case(options, given);
@@ -128,6 +173,7 @@ void attend_program(Cli& cli) {
       options.method.find("multi_head") == std::string::npos)
     fmt::print(stderr, "attend: --heads {} has no effect on {}: each mechanism in its brackets is one head\n",
                options.heads, options.method);
+  if (out.empty() && options.rows) return fmt::print("{}", row_tables(tensors, head));
   if (out.empty()) return fmt::print("{}", summary(tensors).text());
   write_safetensors(out, tensors, {{"method", options.method}, {"heads", std::to_string(options.heads)}});
 }

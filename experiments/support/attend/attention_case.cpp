@@ -30,6 +30,10 @@ void AttentionCase::add_to(Cli& cli) {
   cli.option("--gradients", gradients,
              "also compute grad.NAME, the gradient of the sum of output * cotangent, for every input and parameter");
   cli.option("--weights", weights, "also write the attention weights, [B, H, m, n]");
+  cli.option("--rows", rows,
+             "compute numbers of each query and key in place of weights and quantities, in memory linear in m and n: "
+             "the largest logit and its key, logsumexp, and entropy in nats of a query's weights; the sum of the "
+             "weights that a key receives");
   cli.option("--seed", seed, "seed of random inputs and parameters");
 }
 
@@ -62,7 +66,9 @@ class Computation {
   }
 
   CaseTensors run() {
+    RowQuantities rows;
     AttentionTrace trace;
+    if (options_.rows) trace.rows = &rows;
     input_.trace = &trace;
     const GradMode mode(options_.gradients);
     Variable output;
@@ -75,6 +81,8 @@ class Computation {
     tensors.insert(tensors.end(), counts_.begin(), counts_.end());
     tensors.emplace_back("output", output.value());
     if (options_.weights) tensors.emplace_back("weights", trace.weights.value());
+    if (options_.rows)
+      for (const auto& [name, member] : row_tensors) tensors.emplace_back(name, rows.*member);
     for (const auto& [name, value] : trace.quantities) {
       const auto is_taken = [&](const std::string& one) {
         return std::ranges::any_of(tensors, [&](const auto& other) { return other.first == one; });
@@ -201,7 +209,7 @@ class Computation {
   void refuse_unknown(const CaseTensors& results) const {
     for (const auto& [name, tensor] : file_.tensors) {
       const bool is_result =
-          name == "weights" || name.starts_with("grad.") ||
+          name == "weights" || name.starts_with("grad.") || name.starts_with("rows.") ||
           std::ranges::any_of(results, [&, &wanted = name](const auto& one) { return one.first == wanted; });
       require(is_known(name) || is_result, "{}: {} has no input or parameter '{}'{}; it has {}", file_.source,
               options_.method, name, did_you_mean(name, known_), listed(known_, ", "));
@@ -251,6 +259,8 @@ class Settings {
 }  // namespace
 
 CaseTensors attend_case(const AttentionCase& options, const Safetensors& given) {
+  require(!options.rows || !options.weights,
+          "--rows leaves out the weights that --weights writes; give one of the two");
   kernels(options.compute_device());  // throws Error if the device does not exist
   const Settings settings(options);
   return Computation(options, given).run();

@@ -10,6 +10,7 @@
 #include "attention/engine/attend.h"
 #include "attention/method.h"
 #include "experiments/support/program/device_flag.h"
+#include "nn/row_quantities.h"
 #include "tensor/format/safetensors.h"
 
 namespace fovea {
@@ -31,6 +32,7 @@ struct AttentionCase {
   Precision precision = Precision::f32;
   std::string device = "cpu";  ///< cpu, cuda or cuda:N
   bool gradients = false, weights = false;
+  bool rows = false;  ///< the row quantities, in place of weights and of the method's quantities
   std::uint64_t seed = 1;
 
   void add_to(Cli& cli);
@@ -38,8 +40,8 @@ struct AttentionCase {
 };
 
 /// Computes the attention and returns all tensors in the order of the file --out: inputs, parameters, output, the
-/// method's quantities and, with the flags, weights and gradients. `given` holds tensors by name, all optional; other
-/// names are errors:
+/// method's quantities and, with the flags, weights, row quantities and gradients. `given` holds tensors by name, all
+/// optional; other names are errors:
 ///   query [B, m, d_q], key [B, n, d_k], value [B, n, d_v]   default of key: the query; default of value: the key
 ///   lengths, query_offset, allowed, documents               of AttentionInput, for all methods
 ///   mask, left_pointer, right_pointer, grid,                of AttentionInput, for methods that read them; those of
@@ -50,6 +52,14 @@ struct AttentionCase {
 /// with the seed; without query_offset, the last query of a decoder is at the last key. Floating-point tensors are
 /// converted to the precision. Throws Error for unknown names, wrong shapes and types.
 CaseTensors attend_case(const AttentionCase& options, const Safetensors& given);
+
+/// The row quantities by the names of their tensors.
+inline constexpr std::pair<const char*, Tensor RowQuantities::*> row_tensors[] = {
+    {"rows.maximum", &RowQuantities::maximum},
+    {"rows.key", &RowQuantities::key},
+    {"rows.logsumexp", &RowQuantities::logsumexp},
+    {"rows.entropy", &RowQuantities::entropy},
+    {"rows.key_mass", &RowQuantities::key_mass}};
 
 /// The inputs that every method reads; other optional ones are those of inputs_of().
 inline const std::vector<std::string> common_inputs{"query",   "key",       "value",        "lengths",
