@@ -81,13 +81,17 @@ Gradients gradients_of_equation(const KeptCall& kept, const Gradients& g, const 
   return composed_gradients(kept.in, *kept.plan, kept.call.dropout, kept.checked_inputs(node), g);
 }
 
-/// Computes a call in which all heads have the same terms, and records it as one node.
-AttentionOutput attend_group(const AttentionContext& in, const std::shared_ptr<const Plan>& plan, TileCall call) {
+/// Computes a call in which all heads have the same terms, and records it as one node. Adds its row quantities to
+/// `rows` if it traces them.
+AttentionOutput attend_group(const AttentionContext& in, const std::shared_ptr<const Plan>& plan, TileCall call,
+                             std::vector<RowQuantities>& rows) {
   const std::vector<Variable> inputs = inputs_of(call.lowered);
-  call.records = should_record(inputs);
+  const bool records = should_record(inputs);
+  call.records = records || call.traces_rows;  // the mass of keys is a gradient
   const TileResult result = attention_kernels().forward(call);
   const Tensor out = result.out, focus = result.focus.after;
-  if (!call.records) return {Variable(out), focus.defined() ? Variable(focus) : Variable()};
+  if (std::exchange(call.traces_rows, false)) rows.push_back(result.rows);
+  if (!records) return {Variable(out), focus.defined() ? Variable(focus) : Variable()};
   KeptCall kept{
       std::move(call), in, plan, std::vector<Saved>(inputs.begin(), inputs.end()), bounds_and_masks(in, *plan), result};
   kept.watched.emplace_back(out, "result");
@@ -201,18 +205,22 @@ TileCalls tile_calls(const AttentionContext& in, const std::shared_ptr<const Pla
 
 namespace {
 
-/// The output of a plan without second maps.
-FusedOutput output_of_groups(const MapOfWeights& map) {
+/// The output of a plan without second maps. Stores its row quantities unless `rows` is null.
+FusedOutput output_of_groups(const MapOfWeights& map, RowQuantities* rows = nullptr) {
   std::vector<Group> groups;
   if (const char* missing = make_groups(map.in, map.plan, map.dropout, groups)) return {{}, missing};
-  for (const Group& group : groups)
-    if (const char* missing = attention_kernels().missing(group.call)) return {{}, missing};
-  std::vector<Variable> outputs, foci;
   for (Group& group : groups) {
-    const AttentionOutput made = attend_group(group.in, group.plan, std::move(group.call));
+    group.call.traces_rows = rows;
+    if (const char* missing = attention_kernels().missing(group.call)) return {{}, missing};
+  }
+  std::vector<Variable> outputs, foci;
+  std::vector<RowQuantities> rows_of_groups;
+  for (Group& group : groups) {
+    const AttentionOutput made = attend_group(group.in, group.plan, std::move(group.call), rows_of_groups);
     outputs.push_back(made.out);
     if (made.focus.defined()) foci.push_back(made.focus);
   }
+  if (rows) *rows = heads_side_by_side(rows_of_groups);
   const auto of_heads = [](const std::vector<Variable>& parts) {
     return parts.empty() ? Variable() : parts.size() == 1 ? parts[0] : concat(parts, 1);
   };
@@ -239,12 +247,13 @@ FusedOutput add_second_maps(const AttentionContext& in, const Plan& plan, const 
 
 FusedOutput attend_on_tiles(const AttentionContext& in, const std::shared_ptr<const Plan>& plan,
                             const AttentionDropout& dropout, AttentionTrace* trace) {
-  if (trace && trace->rows) return {{}, "a trace of row quantities"};
   if (const char* obstacle = obstacle_of_maps(*plan)) return {{}, obstacle};
-  FusedOutput made = output_of_groups(first_map(in, plan, dropout));
+  RowQuantities* rows = trace ? trace->rows : nullptr;
+  if (rows && !plan->second_maps.empty()) return {{}, "a trace of row quantities of a second map"};
+  FusedOutput made = output_of_groups(first_map(in, plan, dropout), rows);
   if (!made.missing) made = add_second_maps(in, *plan, dropout, made);
   if (made.missing) return {{}, made.missing};
-  if (trace) {  // the weights of all pairs are wanted: they take as much memory as the composed engine
+  if (trace && !rows) {  // the weights of all pairs are wanted: they take as much memory as the composed engine
     NoGrad off;
     fill_trace(in, *plan, with_dimensions_last(composed_weights(in, *plan).tokens), made.focus, *trace);
   }

@@ -19,6 +19,7 @@ struct TileCall {
   std::vector<bool> wants;              ///< for each of lowered.captures(), whether its gradient may be needed
   bool records = false;                 ///< whether the backward pass may follow
   bool only_totals = false;             ///< the forward pass makes the maximum and total of each query, and no output
+  bool traces_rows = false;             ///< the forward pass makes row quantities
 };
 
 /// The focus of a call with LoweredCall::focus.
@@ -39,6 +40,7 @@ struct TileResult {
       {};  ///< the softmax of each pointer; its output is the mean key, if the call records
   FocusOfTiles focus = {};
   Tensor offset_weights = {};  ///< with relative values, the weights summed by distance, [B, H, I, 2 clip + 1]
+  RowQuantities rows = {};     ///< where the call traces them
 };
 
 /// Gradients, each in a shape that broadcasts from that of its variable.

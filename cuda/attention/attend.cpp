@@ -160,6 +160,10 @@ AttentionCall<T> arguments(const TileCall& call, TileResult& result) {
   made.focus = focus_of<T>(lowered, result.focus);
   made.offset_clip = static_cast<std::int32_t>(lowered.relative.clip);
   if (result.offset_weights.defined()) made.offset_weights = result.offset_weights.mutable_data<T>();
+  if (const RowQuantities& rows = result.rows; rows.key.defined()) {
+    made.row_maximum = rows.maximum.mutable_data<T>(), made.row_logsumexp = rows.logsumexp.mutable_data<T>();
+    made.row_entropy = rows.entropy.mutable_data<T>(), made.row_key = rows.key.mutable_data<std::int32_t>();
+  }
   for (std::size_t s = 0; s < lowered.sources.size(); ++s) {
     const LoweredSource& from = lowered.sources[s];
     Source<T>& source = made.sources[s];
@@ -275,6 +279,12 @@ const char* missing(const TileCall& call) {
     return "a sum of so many ranges";
   if (lowered.masks.size() > most_masks) return "a sum of so many masks";
   if (lowered.dilations.size() > most_dilations) return "a sum of so many dilations";
+  if (call.traces_rows && lowered.densities) return "a trace of row quantities of densities";
+  const auto& window = lowered.window.captures;
+  if (call.traces_rows && std::any_of(window.begin(), window.end(), [](auto& x) { return x.is_of_source(); }))
+    return "a trace of row quantities of a window";  // entropy needs relative accuracy where all weights are nearly 0
+  if (call.traces_rows && (lowered.query_count == 0 || lowered.values.value().elements() == 0))
+    return "a trace of row quantities of an empty call";
   return nullptr;
 }
 
@@ -378,6 +388,8 @@ TileResult forward(const TileCall& without_focus) {
   if (relative.table.defined())
     result.offset_weights = Tensor::zeros({B, H, I, 2 * relative.clip + 1}, values.dtype(), values.device());
   if (lowered.renormalizes) result.weight = rows();
+  if (call.traces_rows)
+    result.rows = {rows(), Tensor::empty({B, H, I}, DType::i32, values.device()), rows(), rows(), {}};
   if (lowered.focus && result.out.elements() > 0) make_focus<T>(without_focus, call, result);
   result.tiles =
       make_tile_map(lowered, lowered.sources.empty() ? seen_pairs(lowered) : visible_pairs(lowered, Side::all));
@@ -495,10 +507,10 @@ std::pair<Tensor, Operand<T>> gradient_of(const LoweredCapture& capture, const A
 template <class T>
 Tensor gradient_of_focus(const TileCall& call, const TileResult& result, const Tensor& given, AttentionCall<T> made,
                          TileGradients& gradients) {
-  const Shape rows = result.focus.after.shape();
-  const Tensor& slope = result.focus.slope;
+  const Tensor &focus = result.focus.after, &slope = result.focus.slope;
+  const Shape rows = focus.shape();
   if (!slope.defined()) {  // no gradient flows through the focus
-    gradients.previous_focus = Tensor::zeros({rows[0], rows[1]}, given.dtype(), given.device());
+    gradients.previous_focus = Tensor::zeros({rows[0], rows[1]}, focus.dtype(), focus.device());
     return given;
   }
   Tensor by_out = Tensor::empty(rows, slope.dtype(), slope.device()), gradient = Tensor::empty_like(slope);
@@ -589,22 +601,35 @@ TileGradients backward(const TileCall& call, const TileResult& result, const Ten
   return all;
 }
 
+/// The sum of the weights that each key receives, [B, H, J]: the gradient of its values where that of the output is 1.
+template <class T>
+Tensor key_mass(TileCall call, const TileResult& result) {
+  call.dropout = {}, call.traces_rows = false;
+  const Tensor ones = Tensor::full(result.out.shape(), 1, result.out.dtype(), result.out.device());
+  return backward<T>(call, result, ones, {}).values.select(3, 0);
+}
+
 template <class Body>
 auto with_numbers(const TileCall& call, const Body& body) {
   return visit_real("attention", call.lowered.values.dtype(), body);
 }
 
 const bool provided = [] {
-  attention_kernels() = {
-      missing,
-      [](const TileCall& call) {
-        return with_numbers(call, [&](auto type) { return forward<typename decltype(type)::type>(call); });
-      },
-      [](const TileCall& call, const TileResult& result, const Tensor& g, const Tensor& of_focus) {
-        return with_numbers(
-            call, [&](auto type) { return backward<typename decltype(type)::type>(call, result, g, of_focus); });
-      },
-      compiles_kernels};
+  attention_kernels() = {missing,
+                         [](const TileCall& call) {
+                           return with_numbers(call, [&](auto type) {
+                             using T = typename decltype(type)::type;
+                             TileResult result = forward<T>(call);
+                             if (call.traces_rows) result.rows.key_mass = key_mass<T>(call, result);
+                             return result;
+                           });
+                         },
+                         [](const TileCall& call, const TileResult& result, const Tensor& g, const Tensor& of_focus) {
+                           return with_numbers(call, [&](auto type) {
+                             return backward<typename decltype(type)::type>(call, result, g, of_focus);
+                           });
+                         },
+                         compiles_kernels};
   return true;
 }();
 

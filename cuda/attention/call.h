@@ -123,6 +123,10 @@ struct AttentionCall {
   T* weight;   ///< the sum of the weights before they are normalised again
   T* mean;     ///< g · o, from the query-owned backward pass to the key-owned one
 
+  // Row quantities [B, h, I] (nn/row_quantities.h) that the forward pass writes where Spec::has_rows().
+  T *row_maximum, *row_logsumexp, *row_entropy;
+  std::int32_t* row_key;
+
   // The backward pass. Gradients of captures have the shape [B, h, I or J or 1, columns of the capture], those of a
   // table for all queries [parts, B, h, columns].
   Operand<const T> out_gradient;

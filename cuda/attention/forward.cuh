@@ -78,6 +78,48 @@ class OffsetWeights {
   T low_[2] = {T(0), T(0)}, high_[2] = {T(0), T(0)};
 };
 
+/// The row quantities of the two rows of a lane (nn/row_quantities.h), of the keys that the lane has.
+template <class T>
+class RunningRows {
+ public:
+  __device__ void take_logit(int half, int j, T z) {
+    if (z > maximum_[half]) maximum_[half] = z, key_[half] = j;
+  }
+  /// Takes a weight, in units that are the same for a whole row. The logarithm of a smaller one may be −inf.
+  __device__ void take_weight(int half, T weight) {
+    const T size = weight < T(0) ? -weight : weight;
+    constexpr T least = sizeof(T) == 8 ? T(1e-300) : T(1e-37);
+    if (size < least) return;
+    sizes_[half] += size, logarithms_[half] += size * logarithm(size);
+  }
+  /// Multiplies the weights that were taken.
+  __device__ void multiply(int half, T factor) {
+    if (sizes_[half] > T(0))
+      logarithms_[half] = factor > T(0) ? factor * (logarithms_[half] + logarithm(factor) * sizes_[half]) : T(0);
+    sizes_[half] *= factor;
+  }
+  /// Joins the lanes of a row. The first of them writes row `at`, if it exists.
+  __device__ void write(const AttentionCall<T>& call, int half, std::int64_t at, T logsumexp, bool writes) {
+    T maximum = maximum_[half];
+    int key = key_[half];
+    for (int step = 1; step < 4; step *= 2) {
+      const T other = __shfl_xor_sync(~0u, maximum, step);
+      const int key_of_other = __shfl_xor_sync(~0u, key, step);
+      if (other > maximum || (other == maximum && key_of_other < key)) maximum = other, key = key_of_other;
+    }
+    const T size = sum_of_row(sizes_[half]), logarithms = sum_of_row(logarithms_[half]);
+    if (!writes) return;
+    const T entropy = size > T(0) ? logarithm(size) - logarithms / size : T(0);
+    call.row_maximum[at] = maximum, call.row_key[at] = key, call.row_logsumexp[at] = logsumexp;
+    call.row_entropy[at] = entropy > T(0) ? entropy : T(0);
+  }
+
+ private:
+  T maximum_[2] = {minus_infinity<T>(), minus_infinity<T>()};
+  int key_[2] = {-1, -1};
+  T sizes_[2] = {T(0), T(0)}, logarithms_[2] = {T(0), T(0)};  ///< of Σ |w| and Σ |w| log |w|
+};
+
 /// The logits of a strip from its products. Pairs that are not seen get −inf; `all_seen`: there are none.
 template <bool all_seen, bool rows_are_queries, class Spec, int n, class Sees>
 __device__ void make_logits(const AttentionCall<typename Spec::Number>& call, const Spec& spec,
@@ -160,6 +202,8 @@ class ForwardBlock : BlockOfRows<Spec, true> {
       return i < call_.queries && at < tile.end &&
              seen_[e / 2].has(call_.seen, b_, h_, i, at, at - i - call_.query_offset);
     });
+    if (spec_.has_rows())
+      for_strip<n>([&](int c, int e) { rows_.take_logit(e / 2, tile.first + strip_column(c, e), strip.at[c][e]); });
     if (spec_.has_densities()) {
       for_strip<n>([&](int c, int e) { strip.at[c][e] = density<Spec>(strip.at[c][e]); });
     } else {
@@ -168,6 +212,7 @@ class ForwardBlock : BlockOfRows<Spec, true> {
       if (__any_sync(~0u, shrink[0] != T(1) || shrink[1] != T(1))) {  // few tiles have a new maximum
         for_strip<Spec::value_width / 8>([&](int c, int e) { out_.at[c][e] *= shrink[e / 2]; });
         if (spec_.has_relative_values()) multiply_offset_weights(shrink);
+        if (spec_.has_rows()) rows_.multiply(0, shrink[0]), rows_.multiply(1, shrink[1]);
       }
     }
     if (!spec_.has_output()) return;
@@ -188,6 +233,7 @@ class ForwardBlock : BlockOfRows<Spec, true> {
       exponential = all_seen || exponential != T(0) ? exponential * factor : T(0);
     }
     if (spec_.renormalizes()) softmax_.weight[e / 2] += exponential;
+    if (spec_.has_rows()) rows_.take_weight(e / 2, exponential);
     if (spec_.has_dropout()) exponential *= kept_.factor(call_, i - block_row_, at);
     if (spec_.has_relative_values() && (all_seen || (i < call_.queries && at < tile.end)))
       offset_weights_.take(e / 2, i, at, exponential);
@@ -242,8 +288,11 @@ class ForwardBlock : BlockOfRows<Spec, true> {
       const T sum = mass * shrink * inverse;
       factor[half] = shrink * inverse;
       if (spec_.renormalizes()) factor[half] /= sum > least_sum<T>() ? sum : least_sum<T>();
-      if (!this->has_row(half) || lane_of_thread() % 4 != 0) continue;
+      const bool writes = this->has_row(half) && lane_of_thread() % 4 == 0;
       const std::int64_t at = row_number(call_, b_, h_, i);
+      if (spec_.has_rows())
+        rows_.write(call_, half, at, sees_none ? minus_infinity<T>() : maximum + logarithm(total), writes);
+      if (!writes) continue;
       call_.maximum[at] = sees_none || spec_.has_densities() ? T(0) : maximum;
       call_.inverse[at] = inverse;
       if (spec_.renormalizes()) call_.weight[at] = sum;
@@ -260,6 +309,7 @@ class ForwardBlock : BlockOfRows<Spec, true> {
   Seen seen_[2];
   KeptWeights kept_{memory.kept_at, rows};
   RunningSoftmax<T> softmax_;
+  RunningRows<T> rows_;
   OffsetWeights<T> offset_weights_{call_, b_, h_};
   Strip<T, Spec::value_width / 8> out_;
 };

@@ -92,6 +92,7 @@ class HostSpec : public AnySeenPairs {
   bool has_hidden() const { return known_.has_hidden; }
   bool has_output() const { return known_.has_output; }
   bool has_focus() const { return known_.has_focus; }
+  bool has_rows() const { return known_.has_rows; }
   bool has_product() const { return known_.has_product; }
   bool makes_score() const { return known_.kernel.score; }
   bool makes_values() const { return known_.kernel.values; }

@@ -21,6 +21,7 @@
 ///   has_hidden()          whether the score is v · tanh(q + k) instead of a product; factors are not rounded then
 ///   has_product(), has_window(), has_sink(), has_dropout(), renormalizes(), has_densities(),
 ///   has_relative_values(), is_approximate()
+///   has_rows()            whether the forward pass writes row quantities
 ///   logit(x), logit_gradients(g, x, to), weight(x), weight_gradients(g, x, to): the formulas and their gradients, of
 ///   x = {logit, position of the query, position of the key, captures...}; a weight's formula is its factor at x[0] = 1
 #pragma once
@@ -55,6 +56,14 @@ __device__ inline T exponential(T x, T base) {
     return power;
   }
   return ::exp(x - base);
+#endif
+}
+template <class T>
+__device__ inline T logarithm(T x) {
+#ifdef FOVEA_CUDA_ON_HOST
+  return std::log(x);
+#else
+  return ::log(x);
 #endif
 }
 template <class T>

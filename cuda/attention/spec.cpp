@@ -163,6 +163,7 @@ SpecOfCall spec_of(const TileCall& call, const Kernel& kernel) {
   spec.has_relative_values = lowered.relative.table.defined();
   spec.has_output = !call.only_totals;
   spec.has_focus = lowered.focus.has_value();
+  spec.has_rows = call.traces_rows;
   spec.has_hidden = spec.block.hidden = lowered.hidden_weight.defined();
   spec.logit = lowered.logit.value(), spec.logit_gradients = lowered.logit.gradients();
   spec.weight = lowered.window.value(), spec.weight_gradients = lowered.window.gradients();
@@ -264,6 +265,7 @@ struct Spec {{
   static __device__ constexpr bool has_hidden() {{ return {hidden}; }}
   static __device__ constexpr bool has_output() {{ return {output}; }}
   static __device__ constexpr bool has_focus() {{ return {focus}; }}
+  static __device__ constexpr bool has_rows() {{ return {rows}; }}
   static __device__ constexpr int captures() {{ return {captures}; }}
   static __device__ constexpr int logits() {{ return {logits}; }}
   static __device__ constexpr int slots() {{ return {slots}; }}
@@ -318,7 +320,7 @@ extern "C" __global__ void __launch_bounds__({threads}, 1) {kernel}(
       fmt::arg("renormalizes", spec.renormalizes), fmt::arg("densities", spec.has_densities),
       fmt::arg("sources", block.sources), fmt::arg("arrays", block.arrays), fmt::arg("segment", block.segment),
       fmt::arg("hidden", spec.has_hidden), fmt::arg("pointers", spec.pointers), fmt::arg("output", spec.has_output),
-      fmt::arg("focus", spec.has_focus),
+      fmt::arg("focus", spec.has_focus), fmt::arg("rows", spec.has_rows),
       fmt::arg("sides", cases(spec.sides.size(),
                               [&](std::size_t s) { return fmt::format("cuda::Side::{}", name_of(spec.sides[s])); })),
       fmt::arg("source_arrays", cases(spec.source_arrays.size(), [&](std::size_t s) { return spec.source_arrays[s]; })),
@@ -342,9 +344,9 @@ std::string key_of(const TileCall& call, const Kernel& kernel) {
   };
   add(kernel.pass, kernel.score, kernel.values, kernel.sources, kernel.focus, lowered.focus.has_value(),
       lowered.values.dtype(), call.products, lowered.queries.defined(), width_of(lowered), lowered.segment,
-      call.only_totals, lowered.hidden_weight.defined(), lowered.values.size(3), lowered.sink.defined(),
-      call.dropout.probability > 0, lowered.renormalizes, lowered.densities, lowered.relative.table.defined(),
-      lowered.always.size(), lowered.dilations.size(), lowered.masks.size());
+      call.only_totals, call.traces_rows, lowered.hidden_weight.defined(), lowered.values.size(3),
+      lowered.sink.defined(), call.dropout.probability > 0, lowered.renormalizes, lowered.densities,
+      lowered.relative.table.defined(), lowered.always.size(), lowered.dilations.size(), lowered.masks.size());
   for (const LoweredFormula* formula : {&lowered.logit, &lowered.window}) {
     add(formula->parts.size(), formula->captures.size());
     for (const PointwiseFormula& part : formula->parts) part.append_identity(key);

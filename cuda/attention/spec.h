@@ -25,7 +25,7 @@ struct SpecOfCall {
   bool has_output = true;
   std::size_t always = 0, dilations = 0, masks = 0;  ///< numbers of these parts of the LoweredCall
   bool has_product = false, has_window = false, has_sink = false, has_dropout = false, renormalizes = false,
-       has_densities = false, has_relative_values = false, has_hidden = false, has_focus = false;
+       has_densities = false, has_relative_values = false, has_hidden = false, has_focus = false, has_rows = false;
   Kernel kernel = {};
   Expression logit, logit_gradients, weight, weight_gradients;
 };

@@ -327,21 +327,40 @@ BOOST_AUTO_TEST_CASE(memory_is_linear_in_the_number_of_positions) {
   omp_set_num_threads(before_test);
 }
 
-// A GPU's kernels do not compute them: these calls run blockwise or composed.
+/// Checks the row quantities of a GPU, and returns whether its kernels compute them.
+bool check_on_a_gpu(Attention& attention, Place place, const Sizes& sizes) {
+  attention.to(Device::cpu);
+  const std::vector<Numbers> expected = rows_of(attention, random_input(place, sizes));
+  attention.to(Device::cuda);
+  const AttentionInput input = random_input(place, sizes, DType::f64, Device::cuda);
+  check_alike(rows_of(attention, input), expected, 1e-10);
+  AttentionEngineScope fused(AttentionEngine::fused);
+  return message_of([&] { rows_of(attention, input); }) == "no error";
+}
+
+// Calls for which a GPU has no kernels run composed or blockwise.
 BOOST_AUTO_TEST_CASE(on_a_gpu_they_are_those_of_the_cpu, *with_cuda()) {
-  for_each({"gaussian+sinks(logit=true)", "window", "fine_grained", "general+flexible", "talking_heads"},
+  int fused = 0;
+  for_each(all_specifications(), [&](Attention& attention, Place place) {
+    fused += check_on_a_gpu(attention, place, {2, 5, 9, {9, 0}});
+  });
+  BOOST_TEST(fused > 150);
+  // several tiles of keys and queries
+  for_each({"gaussian+persistent(vectors=3)", "sliding(left=9,right=4)+sinks(logit=true)", "relative(clip=3)",
+            "adaptive_span(after_softmax=true)", "local_p(renormalize=true)"},
            [](Attention& attention, Place place) {
-             const Sizes sizes{2, 6, 9, {9, 5}};
-             const std::vector<Numbers> expected = rows_of(attention, random_input(place, sizes));
-             attention.to(Device::cuda);
-             const AttentionInput input = random_input(place, sizes, DType::f64, Device::cuda);
-             for (AttentionEngine engine : {AttentionEngine::blockwise, AttentionEngine::fastest}) {
-               AttentionEngineScope chosen(engine, 4);
-               check_alike(rows_of(attention, input), expected, 1e-10);
-             }
-             AttentionEngineScope fused(AttentionEngine::fused);
-             BOOST_TEST(message_of([&] { rows_of(attention, input); }) != "no error");
+             BOOST_TEST(check_on_a_gpu(attention, place, {1, 130, 141, {137}}));
            });
+}
+
+BOOST_AUTO_TEST_CASE(blocks_on_a_gpu_give_those_of_the_cpu, *with_cuda()) {
+  for_each({"gaussian+sinks(logit=true)", "fine_grained", "general+flexible", "talking_heads"}, [](Attention& attention,
+                                                                                                   Place place) {
+    const std::vector<Numbers> expected = rows_of(attention, random_input(place, {2, 6, 9, {9, 5}}));
+    attention.to(Device::cuda);
+    AttentionEngineScope chosen(AttentionEngine::blockwise, 4);
+    check_alike(rows_of(attention, random_input(place, {2, 6, 9, {9, 5}}, DType::f64, Device::cuda)), expected, 1e-10);
+  });
 }
 
 BOOST_AUTO_TEST_SUITE_END()
