@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
+#include <vector>
 
 #include "tensor/cpu/row_loop.h"
 #include "tensor/kernels.h"
@@ -12,7 +14,8 @@ namespace fovea::cpu {
 namespace {
 
 /// The k largest elements found so far and their indices, in descending order. A new element is inserted before the
-/// smaller ones, so of equal elements the first found comes first.
+/// smaller ones, so of equal elements the first found comes first. An insertion moves up to k elements, which is the
+/// fastest way while k is small.
 template <class T>
 class Best {
  public:
@@ -24,7 +27,7 @@ class Best {
   T threshold() const { return values_[k_ - 1]; }
   bool full() const { return count_ == k_; }
 
-  void offer(T value, std::int64_t at) {
+  FOVEA_INLINE void offer(T value, std::int64_t at) {
     if (full() && !(value > threshold())) return;
     std::int64_t place = full() ? k_ - 1 : count_++;
     for (; place > 0 && values_[place - 1] < value; --place) {
@@ -41,11 +44,12 @@ class Best {
   std::int32_t* index_;
 };
 
-/// Offers the elements of a row to `best`. Most blocks of elements contain nothing larger than the k-th largest so far,
-/// and one comparison with the block's maximum rules them out. In the other blocks, the same comparison rules out most
-/// of the vectors.
+/// Finds the k largest elements of a row for a small k. Most blocks of elements contain nothing larger than the k-th
+/// largest so far, and one comparison with the block's maximum rules them out. In the other blocks, the same comparison
+/// rules out most of the vectors.
 template <class T>
-void best_of_row(const T* row, std::int64_t n, Best<T> best) {
+void search_row(const T* row, std::int64_t n, std::int64_t k, T* values, std::int32_t* index) {
+  Best<T> best(k, values, index);
   constexpr std::int64_t lanes = Vec<T>::lanes, block = 4 * lanes;
   const Vec<T> least(-std::numeric_limits<T>::infinity());
   auto larger = [](Vec<T> next, Vec<T> so_far) { return select(next > so_far, next, so_far); };  // a NaN is not larger
@@ -63,17 +67,30 @@ void best_of_row(const T* row, std::int64_t n, Best<T> best) {
   for (; j < n; ++j) best.offer(row[j], j);
 }
 
+/// Finds the k largest elements of a row for a large k.
+template <class T>
+void sort_row(const T* row, std::int64_t n, std::int64_t k, T* values, std::int32_t* index) {
+  auto value = [row](std::int32_t j) { return row[j] == row[j] ? row[j] : -std::numeric_limits<T>::infinity(); };
+  std::vector<std::int32_t> order(static_cast<std::size_t>(n));
+  std::iota(order.begin(), order.end(), 0);
+  std::partial_sort(order.begin(), order.begin() + k, order.end(), [&](std::int32_t a, std::int32_t b) {
+    return value(a) > value(b) || (value(a) == value(b) && a < b);
+  });
+  for (std::int64_t j = 0; j < k; ++j) index[j] = order[static_cast<std::size_t>(j)], values[j] = value(index[j]);
+}
+
 void top_k(const Tensor& x, TopK& out) {
+  constexpr std::int64_t large = 256;  // a row in ascending order then takes no longer to sort than to search
   const std::int64_t n = x.size(-1), k = out.values.size(-1);
   Tensor from = x.contiguous();
   visit_real("top_k", x.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
+    const auto find = k < large ? search_row<T> : sort_row<T>;
     const T* rows = from.data<T>();
     T* values = out.values.mutable_data<T>();
     std::int32_t* index = out.index.mutable_data<std::int32_t>();
     parallel_for(from.elements() / n, 1 + element_grain / (n + 1), [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t row = begin; row < end; ++row)
-        best_of_row(rows + row * n, n, Best<T>(k, values + row * k, index + row * k));
+      for (std::int64_t row = begin; row < end; ++row) find(rows + row * n, n, k, values + row * k, index + row * k);
     });
   });
 }

@@ -1,8 +1,10 @@
 #include "tensor/top_k.h"
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 
+#include "tensor/kernels.h"
 #include "tests/tensor/kernel_cases.h"
 
 using namespace fovea;
@@ -12,7 +14,7 @@ BOOST_AUTO_TEST_SUITE(top_k_of_rows)
 BOOST_AUTO_TEST_CASE(the_largest_come_first_and_equal_ones_in_order) {
   for (DType dtype : {DType::f32, DType::f64})
     for (std::int64_t n : {1, 3, 17, 64, 130, 1000})
-      for (std::int64_t k : {std::int64_t{1}, std::min<std::int64_t>(n, 7), n}) {
+      for (std::int64_t k : {std::int64_t{1}, std::min<std::int64_t>(n, 7), (n + 1) / 2, n}) {
         Tensor x = random_integers({5, n}, 20, dtype);  // many are equal
         std::vector<double> values = x.to_vector<double>();
         TopK best = top_k(x, k);
@@ -34,18 +36,24 @@ BOOST_AUTO_TEST_CASE(the_largest_come_first_and_equal_ones_in_order) {
 }
 
 BOOST_AUTO_TEST_CASE(infinities_and_nan) {
-  std::vector<double> values(200, -INFINITY);
+  std::vector<double> values(300, -INFINITY);
   values[3] = NAN;
   values[150] = -5;
   values[170] = INFINITY;
-  TopK best = top_k(here(Tensor::from(values, {200})), 3);
-  check_close(best.values, {INFINITY, -5, -INFINITY}, 0, "values");
-  BOOST_TEST(best.index.to_vector<std::int32_t>()[0] == 170);
-  BOOST_TEST(best.index.to_vector<std::int32_t>()[1] == 150);
+  std::vector<std::int32_t> order{170, 150};
+  for (std::int32_t j = 0; j < 300; ++j)
+    if (j != 170 && j != 150) order.push_back(j);
+  for (std::int64_t k : {3, 300}) {
+    TopK best = top_k(here(Tensor::from(values, {300})), k);
+    check_close(best.values.slice(0, 0, 3), {INFINITY, -5, -INFINITY}, 0, "values");
+    BOOST_TEST(best.values.to_vector<double>().back() == -INFINITY);
+    BOOST_TEST(best.index.to_vector<std::int32_t>() == std::vector<std::int32_t>(order.begin(), order.begin() + k),
+               boost::test_tools::per_element());
+  }
 
   // Of a whole row, NaN is in order among the infinities that it counts as, and 0 and -0 are equal.
   Tensor whole = here(Tensor::of({-INFINITY, NAN, -0.0, 0, -INFINITY, NAN, INFINITY, 0}, {8}));
-  best = top_k(whole, 8);
+  TopK best = top_k(whole, 8);
   check_close(best.values, {INFINITY, 0, 0, 0, -INFINITY, -INFINITY, -INFINITY, -INFINITY}, 0, "values");
   BOOST_TEST(best.index.to_vector<std::int32_t>() == (std::vector<std::int32_t>{6, 2, 3, 7, 0, 1, 4, 5}),
              boost::test_tools::per_element());
@@ -64,6 +72,15 @@ BOOST_AUTO_TEST_CASE(layouts_and_threads_do_not_matter) {
     return std::vector<Tensor>{best.values, best.index};
   });
   BOOST_TEST(top_k(here(Tensor::empty({0, 3})), 2).values.shape().str() == "[0, 2]");
+}
+
+BOOST_AUTO_TEST_CASE(a_large_k_takes_about_the_time_of_sorting) {
+  constexpr std::int64_t n = 1 << 16;
+  const Tensor x = Tensor::arange(n);  // every element is larger than all before it
+  std::vector<float> numbers = x.to_vector<float>();
+  const auto& time = kernels(Device::cpu).time;
+  const double sorting = time([&] { std::sort(numbers.begin(), numbers.end(), std::greater<float>()); });
+  BOOST_TEST(time([&] { top_k(x, n / 2); }) < 50 * sorting);
 }
 
 BOOST_AUTO_TEST_CASE(as_many_as_a_row_has_are_asked_for) {
