@@ -43,13 +43,13 @@ void fill(Tensor& out, double value) {
     using T = typename decltype(type)::type;
     T* to = out.mutable_data<T>();
     T constant = cast_element<T>(value);
-    std::int64_t step = loop.strides[0][-1], n = loop.inner();
-    loop.for_rows(0, loop.rows(), [&](auto& offset) {
-      T* row = to + offset[0];
+    std::int64_t step = loop.strides[0][-1];
+    for_runs<1>(loop, [&](auto& offset, std::int64_t count) {
+      T* run = to + offset[0];
       if (step == 1)
-        std::fill(row, row + n, constant);
+        std::fill_n(run, count, constant);
       else
-        for (std::int64_t i = 0; i < n; ++i) row[i * step] = constant;
+        for (std::int64_t i = 0; i < count; ++i) run[i * step] = constant;
     });
   });
 }

@@ -18,6 +18,7 @@ void for_runs(const ElementLoop<operands>& loop, RunBody<operands> body, std::in
   });
 }
 
+template void for_runs<1>(const ElementLoop<1>&, RunBody<1>, std::int64_t);
 template void for_runs<2>(const ElementLoop<2>&, RunBody<2>, std::int64_t);
 template void for_runs<3>(const ElementLoop<3>&, RunBody<3>, std::int64_t);
 template void for_runs<4>(const ElementLoop<4>&, RunBody<4>, std::int64_t);

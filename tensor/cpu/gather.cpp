@@ -48,9 +48,11 @@ void gather_rows(const Tensor& table, const Tensor& index, Tensor& out) {
   visit_index("gather_rows", at.dtype(), [&](auto type) {
     using I = typename decltype(type)::type;
     const I* picked = at.data<I>();
-    parallel_for(at.elements(), 1 + element_grain / (table.size(1) + 1), [&](std::int64_t begin, std::int64_t end) {
+    const std::byte* source = from.address();
+    std::byte* to = out.mutable_address();
+    parallel_for(at.elements(), 1 + element_grain / (table.size(1) + 1), [=](std::int64_t begin, std::int64_t end) {
       for (std::int64_t row = begin; row < end; ++row)
-        std::memcpy(out.mutable_address() + row * out_step, from.address() + picked[row] * step, bytes);
+        std::memcpy(to + row * out_step, source + picked[row] * step, bytes);
     });
   });
 }

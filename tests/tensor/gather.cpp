@@ -284,6 +284,14 @@ BOOST_AUTO_TEST_CASE(many_equal_indices_lose_no_digits) {
   for (double total : along.select(1, 4).to_vector<double>()) BOOST_TEST(std::abs(total / expected - 1) < 1e-6);
 }
 
+// Each address for writing counts one change, in an atomic number: one for each row took longer than the rows.
+BOOST_AUTO_TEST_CASE(picking_many_rows_is_one_change) {
+  Tensor out = here(Tensor::zeros({300, 7}));
+  const std::uint64_t before = out.version();
+  gather_rows_into(random_tensor({11, 7}, DType::f32), random_integers({300}, 11), out);
+  BOOST_TEST(out.version() == before + 1);
+}
+
 BOOST_AUTO_TEST_CASE(nothing_can_be_picked_from_an_empty_table) {
   const Tensor index = here(Tensor::zeros({1}, DType::i32)), rows = here(Tensor::zeros({0, 3}));
   auto refused = [](auto act) {
