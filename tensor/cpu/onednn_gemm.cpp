@@ -44,9 +44,10 @@ template <class Stored>
 Tensor rounded_rows(MatrixView<const float> from, std::int64_t rows, std::int64_t columns) {
   const std::int64_t width = round_up(columns, RoundedCopy::step), all_rows = round_up(rows, RoundedCopy::step);
   Tensor out = Tensor::empty({all_rows, width}, dtype_of<Stored>);
+  Stored* first = out.mutable_data<Stored>();
   parallel_for(all_rows, 1 + element_grain / width, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
-      Stored* to = out.mutable_data<Stored>() + i * width;
+      Stored* to = first + i * width;
       const std::int64_t used = i < rows ? columns : 0;
       const float* row = from.at(i, 0);
       if (from.column_stride == 1)
@@ -67,14 +68,31 @@ RoundedCopy make_rounded(const Operand& x, std::int64_t rows, std::int64_t colum
   return {x.tensor.version(), x.view, rows, columns, elements, row_stride, column_stride};
 }
 
+using Storage = std::weak_ptr<const void>;
+/// The rounded copy of each storage that was a factor.
+using RoundedCopies = std::map<Storage, RoundedCopy, std::owner_less<>>;
+
+/// Releases those of the next few copies after `last` whose storages no longer exist, and moves `last` on. To look at
+/// all of thousands of copies would take longer than a small product; a few for each new copy keep up with all.
+void release_some(RoundedCopies& copies, Storage& last) {
+  constexpr int few = 16;
+  auto next = copies.upper_bound(last);
+  for (int k = 0; k < few && !copies.empty(); ++k) {
+    if (next == copies.end()) next = copies.begin();
+    last = next->first;
+    next = last.expired() ? copies.erase(next) : std::next(next);
+  }
+}
+
 /// Returns a rounded copy of the matrix x. If an earlier product had this matrix or its transpose as a factor, and the
 /// storage has not changed since, it is the copy made then: by the forward pass, or by the previous step if the weights
 /// are still the same (without this cache, a step takes 3 to 4 % longer). Otherwise it is a new copy, which replaces
-/// the storage's old one; copies of storages that no longer exist are then released.
+/// the storage's old one; copies of storages that no longer exist are then released, a few at a time.
 RoundedCopy rounded(const Operand& x, std::int64_t rows, std::int64_t columns) {
   static std::mutex mutex;
-  static std::map<std::weak_ptr<const void>, RoundedCopy, std::owner_less<>> copies;
-  const std::weak_ptr<const void> storage = x.tensor.storage();
+  static RoundedCopies copies;
+  static Storage last;
+  const Storage storage = x.tensor.storage();
   {
     std::lock_guard lock(mutex);
     if (auto known = copies.find(storage); known != copies.end() && known->second.version == x.tensor.version()) {
@@ -86,7 +104,7 @@ RoundedCopy rounded(const Operand& x, std::int64_t rows, std::int64_t columns) {
   }
   RoundedCopy made = make_rounded(x, rows, columns);
   std::lock_guard lock(mutex);
-  std::erase_if(copies, [](const auto& entry) { return entry.first.expired(); });
+  release_some(copies, last);
   copies.insert_or_assign(storage, made);
   return made;
 }

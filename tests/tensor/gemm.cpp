@@ -396,6 +396,37 @@ BOOST_AUTO_TEST_CASE(bf16_mode_sees_what_is_written_through_a_pointer, *cpu_only
   }
 }
 
+BOOST_AUTO_TEST_CASE(bf16_mode_is_as_fast_with_many_operands, *cpu_only()) {
+  Settings restored;
+  set_matmul_precision(Precision::bf16);
+  auto seconds_of_a_product = [](int operands) {
+    std::vector<Tensor> alive;
+    for (int k = 0; k < operands; ++k) alive.push_back(random({16, 16}, DType::f32));
+    return kernels(Device::cpu).time([&] {
+      for (const Tensor& x : alive) matmul(x, x);
+    }) / operands;
+  };
+  seconds_of_a_product(100);
+  BOOST_TEST(seconds_of_a_product(8000) < 5 * seconds_of_a_product(100));
+}
+
+// Copies of operands that are gone are released by the products after them.
+BOOST_AUTO_TEST_CASE(bf16_mode_forgets_operands_that_are_gone, *cpu_only()) {
+  Settings restored;
+  set_matmul_precision(Precision::bf16);
+  auto multiply = [](int operands) {
+    std::vector<Tensor> alive;
+    for (int k = 0; k < operands; ++k) alive.push_back(random({16, 16}, DType::f32));
+    for (const Tensor& x : alive) matmul(x, x);
+    return allocator_statistics().bytes_in_use;
+  };
+  multiply(1000);
+  const std::size_t few = multiply(500), many = multiply(4000);
+  multiply(500);
+  BOOST_TEST(multiply(500) <= few);
+  BOOST_TEST(many > 2 * few);
+}
+
 BOOST_AUTO_TEST_CASE(bf16_mode_leaves_f64_alone) {
   Settings restored;
   Tensor a = random({50, 60}, DType::f64), b = random({60, 40}, DType::f64), product = matmul(a, b);
