@@ -153,6 +153,20 @@ BOOST_AUTO_TEST_CASE(an_allowed_nan_makes_its_row_nan) {
     }
   Tensor all = softmax(here(Tensor::full({1, 3}, NAN)));
   BOOST_TEST(std::isnan(all.to_vector<double>()[0]));
+
+  // Elements that are not allowed weigh nothing, whatever else is in the row.
+  for (std::int64_t n : row_lengths)
+    for (DType dtype : {DType::f32, DType::f64}) {
+      const Tensor z = with_element(with_element(random_tensor({3, n}, dtype), n - 1, -INFINITY), 0, NAN);
+      const Tensor allow = with_element(random_mask({3, n}, DType::boolean), 0, 1);
+      const std::vector<double> logits = z.to_vector<double>(), allowed = allow.to_vector<double>();
+      const std::vector<double> weights = softmax(z, allow).to_vector<double>();
+      for (std::size_t j = 0; j < weights.size(); ++j)
+        if (allowed[j] == 0 || logits[j] == -INFINITY)
+          BOOST_TEST(weights[j] == 0);
+        else
+          BOOST_TEST(std::isnan(weights[j]) == (j < static_cast<std::size_t>(n)));
+    }
 }
 
 BOOST_AUTO_TEST_CASE(sparsemax_is_the_projection_onto_the_simplex) {
