@@ -163,6 +163,15 @@ void Module::train(bool training) {
   for (Module* part : children_) part->train(training);
 }
 
+void Evaluating::switch_off(Module& module) {
+  if (std::exchange(module.training_, false)) trained_.push_back(&module);
+  for (Module* part : module.children_) switch_off(*part);
+}
+
+Evaluating::~Evaluating() {
+  for (Module* module : trained_) module->training_ = true;
+}
+
 void Module::to(DType dtype) {
   require(dtype == DType::f32 || dtype == DType::f64, "parameters are f32 or f64, not {}", fovea::name(dtype));
   change_values([dtype](NamedParameter& p) { p.variable.value() = p.variable.value().to(dtype); });

@@ -105,6 +105,7 @@ class Module {
   void check_name(std::string_view name) const;
   void collect(const std::string& prefix, std::vector<NamedParameter>& out) const;
   void count(const std::string& prefix, std::vector<ModuleCount>& out) const;
+  friend class Evaluating;
   template <class Change>
   void change_values(const Change& change);
   void place_side_by_side() const;
@@ -116,17 +117,19 @@ class Module {
   bool training_ = true;
 };
 
-/// Switches a module to evaluation mode for the lifetime of this object.
+/// Switches a module and its parts to evaluation mode for the lifetime of this object. Those that were in training mode
+/// return to it; the others, such as frozen parts, do not.
 class Evaluating {
  public:
-  explicit Evaluating(Module& module) : module_(module), before_(module.training()) { module.train(false); }
-  ~Evaluating() { module_.train(before_); }
+  explicit Evaluating(Module& module) { switch_off(module); }
+  ~Evaluating();
   Evaluating(const Evaluating&) = delete;
   Evaluating& operator=(const Evaluating&) = delete;
 
  private:
-  Module& module_;
-  bool before_;
+  void switch_off(Module& module);
+
+  std::vector<Module*> trained_;  ///< the modules that were in training mode
 };
 
 }  // namespace fovea

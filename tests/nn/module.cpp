@@ -208,6 +208,26 @@ BOOST_AUTO_TEST_CASE(training_reaches_every_part) {
   BOOST_TEST((!model.training() && !part.training()));
 }
 
+BOOST_AUTO_TEST_CASE(evaluating_leaves_every_part_in_the_mode_it_was_in) {
+  Model model, whole;
+  Linear part(1, 1), frozen(1, 1);
+  model.child("part", part);
+  model.child("frozen", frozen);
+  whole.child("model", model);
+  frozen.train(false);
+  {
+    Evaluating evaluating(whole);
+    Evaluating inside(model);
+    BOOST_TEST((!whole.training() && !model.training() && !part.training() && !frozen.training()));
+  }
+  BOOST_TEST((whole.training() && model.training() && part.training() && !frozen.training()));
+
+  whole.train(false);
+  part.train();
+  { Evaluating evaluating(whole); }
+  BOOST_TEST((!whole.training() && !model.training() && part.training() && !frozen.training()));
+}
+
 BOOST_AUTO_TEST_CASE(a_cast_model_is_the_same_model) {
   Model model;
   model.to(test_device());
