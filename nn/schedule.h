@@ -37,6 +37,8 @@ class Schedule {
   struct Kind;
 
  private:
+  Schedule() = default;
+
   const Kind* kind_ = nullptr;
   std::map<std::string, double> values_;
 };

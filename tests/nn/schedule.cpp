@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdint>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include <boost/test/unit_test.hpp>
@@ -11,6 +12,8 @@
 
 using namespace fovea;
 using namespace fovea::test;
+
+static_assert(!std::is_default_constructible_v<Schedule>, "a schedule without a kind has no rate");
 
 BOOST_AUTO_TEST_CASE(schedules_have_the_values_of_their_formulas) {
   struct Case {
