@@ -28,7 +28,6 @@ Optimizer::Optimizer(std::vector<NamedParameter> parameters, const std::vector<s
 
 void Optimizer::step(double rate, const Tensor& gradient_scale) {
   require(std::isfinite(rate), "optimizer: the learning rate is {}; it must be a finite number", rate);
-  ++updates_;
   std::map<double, std::vector<std::size_t>> positions;  // by factor of the rate
   for (std::size_t k = 0; k < parameters_.size(); ++k)
     if (parameters_[k].variable.grad().defined()) {
@@ -52,7 +51,6 @@ NamedTensors Optimizer::state() const {
   NamedTensors out;
   for (const StateTensors& state : state_tensors_)
     for (std::size_t k = 0; k < parameters_.size(); ++k) out[state.name + '.' + parameters_[k].name] = state.tensors[k];
-  out["updates"] = Tensor::from<std::int64_t>({updates_}, {1});
   for (std::size_t k = 0; k < parameters_.size(); ++k)
     out[updates_name(parameters_[k])] = Tensor::from<std::int64_t>({updates_of_[k]}, {1});
   return out;
@@ -60,14 +58,13 @@ NamedTensors Optimizer::state() const {
 
 void Optimizer::load_state(const NamedTensors& values, std::string_view source) {
   NamedTensors mine = state(), theirs = values;
-  if (auto all = theirs.find("updates"); all != theirs.end())
+  if (const auto all = theirs.extract("updates"))
     if (std::none_of(parameters_.begin(), parameters_.end(),
                      [&](const NamedParameter& p) { return theirs.count(updates_name(p)); }))
-      for (const NamedParameter& p : parameters_) theirs[updates_name(p)] = all->second;
+      for (const NamedParameter& p : parameters_) theirs[updates_name(p)] = all.mapped();
   load_tensors(mine, theirs, source);
-  auto number = [&](const std::string& name) { return static_cast<std::int64_t>(mine.at(name).item()); };
-  updates_ = number("updates");
-  for (std::size_t k = 0; k < parameters_.size(); ++k) updates_of_[k] = number(updates_name(parameters_[k]));
+  for (std::size_t k = 0; k < parameters_.size(); ++k)
+    updates_of_[k] = static_cast<std::int64_t>(mine.at(updates_name(parameters_[k])).item());
 }
 
 namespace {

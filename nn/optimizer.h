@@ -26,16 +26,16 @@ class Optimizer {
   void zero_grad();
 
   const std::vector<NamedParameter>& parameters() const { return parameters_; }
-  std::int64_t updates() const { return updates_; }  ///< number of step() calls so far
 
-  /// The optimizer's state for a checkpoint: the averages of past gradients, such as "adam.mean.<parameter>", the
-  /// number of updates, "updates", and the number of those in which a parameter had a gradient, "updates.<parameter>",
-  /// i64 [1] each. With the parameters it suffices to resume training exactly. The averages share the optimizer's
-  /// memory: the next step() changes them, so write or clone them before.
+  /// The optimizer's state for a checkpoint: the averages of past gradients, such as "adam.mean.<parameter>", and the
+  /// number of updates in which a parameter had a gradient, "updates.<parameter>", i64 [1]. With the parameters it
+  /// suffices to resume training exactly. The states of optimizers of different parameters have different names. The
+  /// averages share the optimizer's memory: the next step() changes them, so write or clone them before.
   NamedTensors state() const;
   /// Restores the values of an earlier state(). Throws Error for the state of another model or optimizer, as
-  /// load_tensors() does, with a message that begins with `source`. Checkpoints of earlier versions have no
-  /// "updates.<parameter>": their parameters had a gradient in all updates.
+  /// load_tensors() does, with a message that begins with `source`. Checkpoints of earlier versions have the number of
+  /// all updates, "updates"; the oldest have no "updates.<parameter>", and their parameters had a gradient in all
+  /// updates.
   void load_state(const NamedTensors& values, std::string_view source);
 
  protected:
@@ -47,16 +47,13 @@ class Optimizer {
   };
 
   Optimizer(std::vector<NamedParameter> parameters, const std::vector<std::string>& state_names);
-  /// Updates parameters_[k] for each k in `positions`; these parameters have gradients. updates() and updates_of_
-  /// already include this update.
+  /// Updates parameters_[k] for each k in `positions`; these parameters have gradients. updates_of_ already
+  /// includes this update.
   virtual void update(const std::vector<std::size_t>& positions, double rate, const Tensor& gradient_scale) = 0;
 
   std::vector<NamedParameter> parameters_;
   std::vector<StateTensors> state_tensors_;
   std::vector<std::int64_t> updates_of_;  ///< for each parameter, the number of updates in which it had a gradient
-
- private:
-  std::int64_t updates_ = 0;
 };
 
 /// Stochastic gradient descent with momentum, of parameter θ with gradient g and velocity v:

@@ -97,7 +97,6 @@ BOOST_AUTO_TEST_CASE(optimizers_follow_their_formulas) {
       for (const Plain& p : plain)
         BOOST_TEST(largest_difference(p.of.value(), Tensor::from(p.x, p.of.shape())) < tolerance);
       BOOST_TEST(model.idle.value().to_vector<double>() == idle);
-      BOOST_TEST(optimizer->updates() == 5);
     }
 }
 
@@ -120,9 +119,21 @@ BOOST_AUTO_TEST_CASE(an_optimizer_that_is_saved_goes_on_as_if_never_stopped) {
     train(resumed, *before, 0, 3);
     after->load_state(before->state(), "a.safetensors");
     train(resumed, *after, 3, 6);
-    BOOST_TEST(after->updates() == 6);
     BOOST_TEST(straight.weight.value().to_vector<float>() == resumed.weight.value().to_vector<float>());
   }
+}
+
+BOOST_AUTO_TEST_CASE(the_states_of_optimizers_of_different_parameters_fit_into_one_checkpoint) {
+  Parameters model;
+  model.to(test_device());
+  model.initialise(1);
+  std::vector<NamedParameter> first = model.parameters(), last{first.back()};
+  first.pop_back();
+  NamedTensors all = Adam(first, {}).state();
+  const NamedTensors others = Adam(last, {}).state();
+  const std::size_t tensors = all.size() + others.size();
+  all.insert(others.begin(), others.end());
+  BOOST_TEST(all.size() == tensors);
 }
 
 BOOST_AUTO_TEST_CASE(the_state_of_another_optimizer_is_refused) {
@@ -267,7 +278,13 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_without_counts_of_parameters_is_read_as_if_all
     first.step(0.1);
   }
   NamedTensors old = first.state();
+  old["updates"] = Tensor::from<std::int64_t>({4}, {1});  // as until parameters had counts and for a while after
+  second.load_state(old, "a.safetensors");
+  for (const auto& [name, value] : first.state())
+    BOOST_TEST(second.state().at(name).to_vector<double>() == value.to_vector<double>());
+
   std::erase_if(old, [](const auto& entry) { return entry.first.starts_with("updates."); });
+  old["updates"] = Tensor::from<std::int64_t>({3}, {1});
   second.load_state(old, "a.safetensors");
   for (const auto& [name, value] : second.state())
     if (name.starts_with("updates")) BOOST_TEST(value.item() == 3);
