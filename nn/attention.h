@@ -23,6 +23,7 @@ struct RowQuantities;
 /// AttentionInput::trace points.
 struct AttentionTrace {
   std::string name;  ///< name of the attention in its stack, such as "0.cross" for the cross-attention of layer 0
+  Place place = Place::encoder;  ///< the attention's place in the model
   /// Attention weights, which multiply the values: after masks and windows, before dropout. [B, H, I, J], or
   /// [B, H, I, J, D] if each of the D dimensions of the values has weights of its own.
   Variable weights;

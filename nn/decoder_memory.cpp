@@ -46,8 +46,8 @@ const Variable& DecoderMemory::rows_of(SourceRows& stored) const {
   return stored.per_hypothesis;
 }
 
-Variable DecoderMemory::source_rows(const void* owner, const std::function<Variable()>& make) {
-  SourceRows& stored = source_rows_[owner];
+Variable DecoderMemory::source_rows(MemoryKey key, const std::function<Variable()>& make) {
+  SourceRows& stored = source_rows_[key];
   if (!stored.per_source.defined()) {
     require(group_size_ > 0 || has_one_hypothesis_per_source(),
             "decoder memory: rows of a source are stored for the first time after hypotheses were reordered; they must "
@@ -57,8 +57,8 @@ Variable DecoderMemory::source_rows(const void* owner, const std::function<Varia
   return rows_of(stored);
 }
 
-Variable DecoderMemory::source_rows(const void* owner) {
-  auto found = source_rows_.find(owner);
+Variable DecoderMemory::source_rows(MemoryKey key) {
+  auto found = source_rows_.find(key);
   return found == source_rows_.end() ? Variable() : rows_of(found->second);
 }
 
@@ -71,8 +71,8 @@ DecoderMemory::GroupBySource::GroupBySource(DecoderMemory& memory, bool wanted) 
   memory.group_size_ = n;
 }
 
-Variable DecoderMemory::append(const void* owner, const Variable& rows) {
-  PrefixRows& prefix = prefix_rows_[owner];
+Variable DecoderMemory::append(MemoryKey key, const Variable& rows) {
+  PrefixRows& prefix = prefix_rows_[key];
   prefix.append(rows);
   return prefix.rows.size(1) == prefix.length ? prefix.rows : slice(prefix.rows, 1, 0, prefix.length);
 }
@@ -129,9 +129,9 @@ void DecoderMemory::PrefixRows::reorder(const Tensor& parents) {
 }
 
 std::int64_t DecoderMemory::hypotheses() const {
-  for (const auto& [owner, stored] : source_rows_)
+  for (const auto& [key, stored] : source_rows_)
     if (stored.per_source.defined()) return stored.per_source.size(0);
-  for (const auto& [owner, state] : step_states_)
+  for (const auto& [key, state] : step_states_)
     if (state.defined()) return state.size(0);
   return prefix_rows_.empty() ? 0 : prefix_rows_.begin()->second.rows.size(0);
 }
@@ -149,9 +149,9 @@ void DecoderMemory::reorder(const std::vector<std::int64_t>& parents) {
             "decoder memory: a parent is hypothesis {}; there are {}, counted from 0", parent, sources_.size());
     sources.push_back(sources_[static_cast<std::size_t>(parent)]);
   }
-  for (auto& [owner, state] : step_states_)
+  for (auto& [key, state] : step_states_)
     if (state.defined()) state = picked_rows(state.value(), index.to(state.device()));
-  for (auto& [owner, prefix] : prefix_rows_) prefix.reorder(index.to(prefix.rows.device()));
+  for (auto& [key, prefix] : prefix_rows_) prefix.reorder(index.to(prefix.rows.device()));
   if (sources != sources_) set_sources(std::move(sources));
 }
 
@@ -163,7 +163,7 @@ void DecoderMemory::set_sources(std::vector<std::int64_t> sources) {
   for (std::int64_t& source : sources)
     source = std::lower_bound(remaining.begin(), remaining.end(), source) - remaining.begin();
   const Tensor index = Tensor::from(remaining, {std::ssize(remaining)});
-  for (auto& [owner, stored] : source_rows_) {
+  for (auto& [key, stored] : source_rows_) {
     stored.per_hypothesis = {};
     if (stored.per_source.defined() && stored.per_source.size(0) != std::ssize(remaining))
       stored.per_source = picked_rows(stored.per_source.value(), index.to(stored.per_source.device()));

@@ -7,18 +7,27 @@
 ///   prefix rows   one entry per token read so far, such as the keys and values of self-attention; grow in every step
 ///   step state    the state after the last step, such as the state of an LSTM; replaced in every step
 ///
-/// Each part of a model stores its tensors under a key, `owner`: an address that no other part uses. When beam search
-/// selects hypotheses, reorder() selects the rows of all owners at once.
+/// Each part of a model stores its tensors under a key, MemoryKey. When beam search selects hypotheses, reorder()
+/// selects the rows of all owners at once.
 #pragma once
+#include <compare>
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <utility>
 #include <vector>
 
 #include "autograd/variable.h"
 
 namespace fovea {
+
+/// Names a tensor of one kind in a DecoderMemory.
+struct MemoryKey {
+  MemoryKey(const void* owner, int number = 0) : owner(owner), number(number) {}  // NOLINT: most owners keep one tensor
+  auto operator<=>(const MemoryKey&) const = default;
+
+  const void* owner;  ///< the address of the part that the tensor belongs to
+  int number;         ///< distinguishes several tensors of one owner
+};
 
 class DecoderMemory {
  public:
@@ -26,13 +35,13 @@ class DecoderMemory {
   DecoderMemory(DecoderMemory&&) = default;
   DecoderMemory& operator=(DecoderMemory&&) = default;
 
-  /// Returns the source rows of `owner`, [R, ...]. The first call stores the result of make(), which has one row per
+  /// Returns the source rows of `key`, [R, ...]. The first call stores the result of make(), which has one row per
   /// source; later calls ignore `make`. The result repeats the row of a source for each of its hypotheses. Throws Error
   /// if the first call comes after reorder() has moved or repeated hypotheses, unless a GroupBySource takes effect.
-  Variable source_rows(const void* owner, const std::function<Variable()>& make);
+  Variable source_rows(MemoryKey key, const std::function<Variable()>& make);
 
-  /// Returns the source rows that are stored under `owner`, [R, ...], or an undefined Variable if there are none.
-  Variable source_rows(const void* owner);
+  /// Returns the source rows that are stored under `key`, [R, ...], or an undefined Variable if there are none.
+  Variable source_rows(MemoryKey key);
 
   /// While this object lives, source_rows() returns one row per source instead of one row per hypothesis. An attention
   /// over the source can then treat the hypotheses of a source as queries of one sentence, and read the keys once for
@@ -51,14 +60,13 @@ class DecoderMemory {
   /// The number of hypotheses of each source while a GroupBySource takes effect; 0 otherwise.
   std::int64_t hypotheses_per_source() const { return group_size_; }
 
-  /// Appends what `owner` keeps of I more tokens of each hypothesis (its keys, say), `rows` [R, I, ...], to what it
-  /// keeps of the tokens before. Returns that of all J tokens so far, [R, J, ...]: in place, or, while gradients are
-  /// recorded, in a new tensor.
-  Variable append(const void* owner, const Variable& rows);
+  /// Appends `rows` [R, I, ...], of I more tokens of each hypothesis, to the prefix rows of `key`. Returns the rows of
+  /// all J tokens so far, [R, J, ...]: in place, or, while gradients are recorded, in a new tensor.
+  Variable append(MemoryKey key, const Variable& rows);
 
-  /// The step state of `owner`, [R, ...], to which the owner assigns its new state after every step. Undefined before
-  /// the first assignment. `number` distinguishes several states of one owner.
-  Variable& step_state(const void* owner, int number = 0) { return step_states_[{owner, number}]; }
+  /// The step state of `key`, [R, ...], to which the owner assigns its new state after every step. Undefined before the
+  /// first assignment.
+  Variable& step_state(MemoryKey key) { return step_states_[key]; }
 
   /// Makes hypothesis r a copy of the present hypothesis parents[r], for every r, in the tensors of all owners. There
   /// may be more or fewer hypotheses than before; the rows of hypotheses that do not occur in `parents` are
@@ -66,7 +74,7 @@ class DecoderMemory {
   void reorder(const std::vector<std::int64_t>& parents);
 
  private:
-  /// The prefix rows of one owner, [R, capacity, ...]. Only the first `length` entries along dimension 1 are in use.
+  /// The prefix rows of one key, [R, capacity, ...]. Only the first `length` entries along dimension 1 are in use.
   struct PrefixRows {
     Variable rows;
     std::int64_t length = 0;
@@ -85,9 +93,9 @@ class DecoderMemory {
   bool has_one_hypothesis_per_source() const;
   void set_sources(std::vector<std::int64_t> sources);
 
-  std::map<const void*, SourceRows> source_rows_;
-  std::map<std::pair<const void*, int>, Variable> step_states_;
-  std::map<const void*, PrefixRows> prefix_rows_;
+  std::map<MemoryKey, SourceRows> source_rows_;
+  std::map<MemoryKey, Variable> step_states_;
+  std::map<MemoryKey, PrefixRows> prefix_rows_;
   std::vector<std::int64_t> sources_;  ///< the row of each hypothesis in `per_source`; empty before the first reorder()
   std::int64_t group_size_ = 0;        ///< value of hypotheses_per_source()
 };
@@ -97,9 +105,9 @@ class DecoderMemory {
 /// result is make(). In causal attention, the rows of make() are appended to the rows of earlier calls. In attention
 /// over a source, all calls have the same rows, so only the first call computes them.
 template <class Make>
-Variable all_keys(DecoderMemory* memory, bool causal, const void* owner, Make&& make) {
+Variable all_keys(DecoderMemory* memory, bool causal, MemoryKey key, Make&& make) {
   if (!memory) return make();
-  return causal ? memory->append(owner, make()) : memory->source_rows(owner, make);
+  return causal ? memory->append(key, make()) : memory->source_rows(key, make);
 }
 
 }  // namespace fovea

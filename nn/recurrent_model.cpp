@@ -25,6 +25,7 @@ AttentionTrace joined_trace(const std::vector<AttentionTrace>& steps, const std:
   };
   AttentionTrace trace;
   trace.name = name;
+  trace.place = Place::cross;
   trace.weights = all([](const AttentionTrace& step) { return step.weights; });
   for (std::size_t k = 0; k < steps.back().quantities.size(); ++k)
     trace.quantities.emplace_back(steps.back().quantities[k].first,
@@ -103,8 +104,8 @@ void RecurrentModel::set_first_states(DecoderState& state, const std::vector<Lst
       hidden = concat({first.hidden, backward.hidden}, 1);
       cell = concat({first.cell, backward.cell}, 1);
     }
-    state.memory.step_state(cells_[layer].get(), 0) = hidden;
-    state.memory.step_state(cells_[layer].get(), 1) = cell;
+    state.memory.step_state(cells_[layer].get()) = hidden;
+    state.memory.step_state({cells_[layer].get(), 1}) = cell;
   }
   if (combine_ && options_.input_feeding)
     state.memory.step_state(&combine_) = cells_[0]->zero_state(last[0].hidden.size(0)).hidden;
@@ -117,7 +118,7 @@ DecoderState RecurrentModel::start(const Tensor& source, const Tensor& lengths, 
   DecoderState state;
   state.memory.source_rows(&encoder_, [&] { return dropout_.forward(encoded.states); });
   if (lengths.defined())
-    state.memory.source_rows(&source_embedding_, [&] { return Variable(lengths.to(encoded.states.device())); });
+    state.memory.source_rows({&encoder_, 1}, [&] { return Variable(lengths.to(encoded.states.device())); });
   set_first_states(state, encoded.last);
   return state;
 }
@@ -127,8 +128,7 @@ Variable RecurrentModel::attend(DecoderState& state, const Variable& query, cons
   AttentionInput in;
   in.query = unsqueeze(query, 1);
   in.key = in.value = state.memory.source_rows(&encoder_);
-  if (Variable lengths = state.memory.source_rows(&source_embedding_); lengths.defined())
-    in.key_lengths = lengths.value();
+  if (Variable lengths = state.memory.source_rows({&encoder_, 1}); lengths.defined()) in.key_lengths = lengths.value();
   in.key_lengths_are_checked = true;  // the encoder has checked them
   in.query_offset = state.position;
   in.trace = trace;
@@ -141,7 +141,7 @@ Variable RecurrentModel::advance(DecoderState& state, const Variable& input_gate
   Variable below = input_gates;
   for (std::size_t layer = 0; layer < cells_.size(); ++layer) {
     const LstmCell& cell = *cells_[layer];
-    Variable &hidden = state.memory.step_state(&cell, 0), &memory_cell = state.memory.step_state(&cell, 1);
+    Variable &hidden = state.memory.step_state(&cell), &memory_cell = state.memory.step_state({&cell, 1});
     Variable gates = layer == 0 ? below : cell.input_gates(dropout_.forward(below));
     LstmState next = cell.step(gates, {hidden, memory_cell});
     hidden = next.hidden;

@@ -4,9 +4,7 @@
 
 namespace fovea {
 
-bool looks_at_source(const AttentionTrace& trace) {
-  return trace.name == "attention" || trace.name.find(".cross") != std::string::npos;
-}
+bool looks_at_source(const AttentionTrace& trace) { return trace.place == Place::cross; }
 
 Variable SequenceModel::logits_of(const Variable& states) const {
   const Scope scope("output");

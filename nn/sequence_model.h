@@ -23,8 +23,7 @@ struct SequenceTrace {
   std::vector<AttentionTrace> encoder, decoder;
 };
 
-/// Whether `trace` belongs to an attention over the source, judging by its name: in a Transformer a name such as
-/// "2.cross", in a recurrent model "attention".
+/// Whether `trace` belongs to an attention over the source.
 bool looks_at_source(const AttentionTrace& trace);
 
 /// The state of step-by-step decoding for R hypotheses.

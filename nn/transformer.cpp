@@ -132,8 +132,9 @@ Variable TransformerLayer::attend(Part& part, const Variable& states, const Stac
   attention.memory = in.memory;
   attention.shared = in.shared;
   if (in.traces) {
-    in.traces->emplace_back().name = name() + "." + part.attention->name();
-    attention.trace = &in.traces->back();
+    attention.trace = &in.traces->emplace_back();
+    attention.trace->name = name() + "." + part.attention->name();
+    attention.trace->place = part.cross ? Place::cross : causal_ ? Place::decoder : Place::encoder;
   }
   Variable attended = part.attention->forward(attention);
   return group > 1 ? reshape(attended, {-1, 1, attended.size(2)}) : attended;

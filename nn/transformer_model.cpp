@@ -79,7 +79,7 @@ DecoderState TransformerModel::start(const Tensor& source, const Tensor& lengths
   if (!encoder_) return state;
   state.memory.source_rows(&encoder_, [&] { return encode(source, lengths, traces); });
   if (lengths.defined())
-    state.memory.source_rows(&source_, [&] { return Variable(lengths.to(target_.table.weight().device())); });
+    state.memory.source_rows({&encoder_, 1}, [&] { return Variable(lengths.to(target_.table.weight().device())); });
   return state;
 }
 
@@ -92,7 +92,8 @@ Variable TransformerModel::step(DecoderState& state, const Tensor& tokens, std::
   DecoderMemory::GroupBySource group(state.memory, !traces && decoder_.has_independent_queries());
   if (encoder_) {
     in.source = state.memory.source_rows(&encoder_);
-    if (Variable lengths = state.memory.source_rows(&source_); lengths.defined()) in.source_lengths = lengths.value();
+    if (Variable lengths = state.memory.source_rows({&encoder_, 1}); lengths.defined())
+      in.source_lengths = lengths.value();
   }
   ++state.position;
   return logits_of(squeeze(decoder_.forward(in), 1));

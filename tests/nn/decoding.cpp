@@ -244,8 +244,10 @@ BOOST_AUTO_TEST_CASE(forced_decoding_goes_through_the_texts_alone) {
     std::vector<std::vector<std::size_t>> steps;
     options.observe = [&](const std::vector<AttentionTrace>& traces, std::span<const std::size_t> sentences) {
       steps.emplace_back(sentences.begin(), sentences.end());
-      for (const AttentionTrace& trace : traces)
+      for (const AttentionTrace& trace : traces) {
         BOOST_TEST(trace.weights.size(0) == static_cast<std::int64_t>(sentences.size()));
+        BOOST_TEST((trace.place == Place::cross || trace.place == Place::decoder));
+      }
       BOOST_TEST(std::any_of(traces.begin(), traces.end(), looks_at_source) == model.has_source());
     };
     std::vector<Hypothesis> forced = force(model, batch, options);

@@ -111,6 +111,7 @@ BOOST_AUTO_TEST_CASE(a_memory_keeps_every_hypothesis_its_own_rows_and_one_for_ea
   std::vector<std::vector<double>> expected{{10}, {20}, {30}};
   auto sources = [&] { return memory.source_rows(&source_owner).value().to_vector<double>(); };
   memory.source_rows(&source_owner, [] { return Variable(here(Tensor::of({10, 20, 30}, {3, 1}))); });
+  memory.source_rows({&source_owner, 1}, [] { return Variable(here(Tensor::of({1, 2, 3}, {3}))); });
   struct Turn {
     std::vector<std::int64_t> parents;
     std::int64_t together;  // hypotheses of each source
@@ -142,6 +143,8 @@ BOOST_AUTO_TEST_CASE(a_memory_keeps_every_hypothesis_its_own_rows_and_one_for_ea
     }
     BOOST_TEST(prefixes == all);
     BOOST_TEST(sources() == of_source);
+    const std::vector<double> numbers = memory.source_rows({&source_owner, 1}).value().to_vector<double>();
+    for (std::size_t r = 0; r < numbers.size(); ++r) BOOST_TEST(10 * numbers[r] == of_source[r]);
     DecoderMemory::GroupBySource group(memory, true);
     BOOST_TEST(memory.hypotheses_per_source() == turn.together);
     if (turn.together == 0) continue;
@@ -151,6 +154,24 @@ BOOST_AUTO_TEST_CASE(a_memory_keeps_every_hypothesis_its_own_rows_and_one_for_ea
     BOOST_TEST(sources() == once_each);
   }
   BOOST_TEST(memory.hypotheses_per_source() == 0);
+}
+
+// An attention that has "cross" in its name need not look at a source.
+BOOST_AUTO_TEST_CASE(attentions_look_at_the_source_by_their_place) {
+  AttentionTrace trace;
+  trace.name = "0.cross";
+  trace.place = Place::decoder;
+  BOOST_TEST(!looks_at_source(trace));
+  trace.name = "0.alignment";
+  trace.place = Place::cross;
+  BOOST_TEST(looks_at_source(trace));
+  for_every_model([](SequenceModel& model) {
+    SequenceTrace traces;
+    model.logits(test_batch(model), &traces);
+    for (const AttentionTrace& each : traces.encoder) BOOST_TEST((each.place == Place::encoder));
+    for (const AttentionTrace& each : traces.decoder) BOOST_TEST((each.place != Place::encoder));
+    BOOST_TEST(std::any_of(traces.decoder.begin(), traces.decoder.end(), looks_at_source) == model.has_source());
+  });
 }
 
 BOOST_AUTO_TEST_CASE(padding_changes_nothing) {
