@@ -82,6 +82,10 @@ VariableState& Variable::state() const {
   return *state_;
 }
 const Tensor& Variable::value() const { return state().value; }
+const Tensor& Variable::value_for(const char* what) const {
+  require(defined(), "{}: an operand is undefined; it was never given a value", what);
+  return state_->value;
+}
 Tensor& Variable::value() { return state().value; }
 bool Variable::requires_grad() const { return state_ && (state_->requires_grad || state_->node); }
 bool Variable::is_leaf() const { return !state_ || !state_->node; }

@@ -11,6 +11,12 @@ namespace fovea {
 template <class F, class... In>
 Variable map(const F& f, const Variable& first, const In&... rest);
 
+/// Returns f(x...) of the values x, as a constant.
+template <class F, class... In>
+Tensor map_values(const F& f, const In&... x) {
+  return map(f, static_cast<const Variable&>(x).value_for(F::name)...);
+}
+
 // map() of an arithmetic functor calls map_by_rule(), which records a backward rule written by hand (operations.cpp).
 // Such a rule reads fewer operands than the derivative by dual numbers, and can be differentiated any number of times.
 Variable map_by_rule(const Add&, const Variable& a, const Variable& b);
@@ -38,7 +44,7 @@ template <class F, class... In>
 Variable map(const F& f, const Variable& first, const In&... rest) {
   if constexpr (requires { map_by_rule(f, first, rest...); }) return map_by_rule(f, first, rest...);
   constexpr std::size_t n = 1 + sizeof...(In);
-  Tensor value = map(f, first.value(), static_cast<const Variable&>(rest).value()...);
+  Tensor value = map_values(f, first, rest...);
   if (!should_record({&first, &static_cast<const Variable&>(rest)...})) return Variable(std::move(value));
   if constexpr (derivative_order<F> < 2) {
     return record(

@@ -17,13 +17,13 @@ namespace fovea {
 // ---- Arithmetic ----
 
 Variable map_by_rule(const Add&, const Variable& a, const Variable& b) {
-  return record("add", map(Add{}, a.value(), b.value()), {a, b}, [](const Gradients& g, const Node&) {
+  return record("add", map_values(Add{}, a, b), {a, b}, [](const Gradients& g, const Node&) {
     return Gradients{g[0], g[0]};
   });
 }
 
 Variable map_by_rule(const Subtract&, const Variable& a, const Variable& b) {
-  return record("subtract", map(Subtract{}, a.value(), b.value()), {a, b}, [](const Gradients& g, const Node& node) {
+  return record("subtract", map_values(Subtract{}, a, b), {a, b}, [](const Gradients& g, const Node& node) {
     return Gradients{g[0], node.needs(1) ? -g[0] : Variable()};
   });
 }
@@ -31,7 +31,7 @@ Variable map_by_rule(const Subtract&, const Variable& a, const Variable& b) {
 /// Records the product of a and b that the functor f computes: Multiply, or GradientTimes in a gradient's own graph.
 template <class F>
 Variable record_product(std::string_view name, const F& f, const Variable& a, const Variable& b) {
-  Tensor value = map(f, a.value(), b.value());
+  Tensor value = map_values(f, a, b);
   if (!should_record({&a, &b})) return value;
   return record(name, std::move(value), {a, b}, [a = Saved(a), b = Saved(b)](const Gradients& g, const Node& node) {
     return Gradients{node.needs(0) ? map(GradientTimes{}, g[0], b.get(node)) : Variable(),
@@ -44,7 +44,7 @@ Variable map_by_rule(const Multiply& f, const Variable& a, const Variable& b) {
 }
 
 Variable map_by_rule(const Divide&, const Variable& a, const Variable& b) {
-  Tensor value = map(Divide{}, a.value(), b.value());
+  Tensor value = map_values(Divide{}, a, b);
   if (!should_record({&a, &b})) return value;
   return record("divide", std::move(value), {a, b}, [a = Saved(a), b = Saved(b)](const Gradients& g, const Node& node) {
     const Variable &above = a.get(node), &below = b.get(node);
@@ -61,7 +61,7 @@ Variable map_by_rule(const GradientTimes& f, const Variable& gradient, const Var
 }
 
 Variable map_by_rule(const GradientOver&, const Variable& gradient, const Variable& divisor) {
-  Tensor value = map(GradientOver{}, gradient.value(), divisor.value());
+  Tensor value = map_values(GradientOver{}, gradient, divisor);
   if (!should_record({&gradient, &divisor})) return value;
   return record("gradient_over", std::move(value), {gradient, divisor},
                 [gradient = Saved(gradient), divisor = Saved(divisor)](const Gradients& g, const Node& node) {
@@ -74,7 +74,7 @@ Variable map_by_rule(const GradientOver&, const Variable& gradient, const Variab
 }
 
 Variable map_by_rule(const Affine& f, const Variable& x) {
-  return record("affine", map(f, x.value()), {x},
+  return record("affine", map_values(f, x), {x},
                 [slope = f.slope](const Variable& g) { return slope == 1 ? g : affine(g, slope, 0); });
 }
 
@@ -82,6 +82,10 @@ Variable operator+(const Variable& a, const Variable& b) { return map(Add{}, a, 
 Variable operator-(const Variable& a, const Variable& b) { return map(Subtract{}, a, b); }
 Variable operator*(const Variable& a, const Variable& b) { return map(Multiply{}, a, b); }
 Variable operator/(const Variable& a, const Variable& b) { return map(Divide{}, a, b); }
+Variable operator/(double a, const Variable& b) {
+  const Tensor& below = b.value_for("divide");
+  return Variable(constant_like(below, a).reshape({})) / b;
+}
 Variable affine(const Variable& x, double slope, double offset) { return map(Affine{slope, offset}, x); }
 Variable operator-(const Variable& a) { return affine(a, -1, 0); }
 
@@ -104,7 +108,7 @@ Variable maximum(const Variable& a, const Variable& b) { return map(Maximum{}, a
 Variable minimum(const Variable& a, const Variable& b) { return map(Minimum{}, a, b); }
 
 Variable where(const Tensor& condition, const Variable& a, const Variable& b) {
-  return record("where", where(condition, a.value(), b.value()), {a, b},
+  return record("where", where(condition, a.value_for("where"), b.value_for("where")), {a, b},
                 [saved = SavedTensor(condition, "condition")](const Gradients& g, const Node& node) {
                   const Tensor& condition = saved.get(node);
                   Variable zero(constant_like(g[0], 0));
@@ -154,18 +158,17 @@ void leave_out_unused_rows(Variable& weight_gradient, const Variable& x, const V
 }  // namespace
 
 Variable matmul(const Variable& a, const Variable& b, const MatmulOptions& options) {
-  double scale = options.scale;
+  const Tensor &first = a.value_for("matmul"), &second = b.value_for("matmul");
+  const Shape shape = matmul_shape(first, second);
+  const double scale = options.scale;
   // b is a weight shared by all batches: one large product, forward and backward, is faster than many small ones.
-  if (b.rank() == 2 && a.rank() > 2 && options.memory_order.size() == 0) {
-    Shape shape = matmul_shape(a.value(), b.value());
+  if (second.rank() == 2 && first.rank() > 2 && options.memory_order.size() == 0)
     return reshape(matmul(fold_rows(a), b, {.scale = scale}), shape);
-  }
-  Shape shape = matmul_shape(a.value(), b.value());
   Tensor value = options.memory_order.size() == 0
-                     ? Tensor::empty(shape, a.dtype(), a.device())
+                     ? Tensor::empty(shape, first.dtype(), first.device())
                      : Tensor::empty(shape, std::span(options.memory_order.begin(), options.memory_order.size()),
-                                     a.dtype(), a.device());
-  gemm(a.value(), b.value(), value, scale, 0);
+                                     first.dtype(), first.device());
+  gemm(first, second, value, scale, 0);
   if (!should_record({&a, &b})) return value;
   return record("matmul", std::move(value), {a, b},
                 [a = Saved(a), b = Saved(b), scale](const Gradients& g, const Node& node) {
@@ -180,7 +183,8 @@ Variable matmul(const Variable& a, const Variable& b, const MatmulOptions& optio
 }
 
 Variable linear(const Variable& x, const Variable& weight, const Variable& bias) {
-  require(weight.rank() == 2 && x.rank() >= 1 && x.size(-1) == weight.size(0),
+  const Tensor &rows = x.value_for("linear"), &by = weight.value_for("linear");
+  require(by.rank() == 2 && rows.rank() >= 1 && rows.size(-1) == by.size(0),
           "linear: x is {}, the weight {}; x's last size must be the weight's first", x, weight);
   require(!bias.defined() || (bias.rank() == 1 && bias.size(0) == weight.size(1)),
           "linear: the bias is {}, the weight {}; it must be [{}]", bias, weight, weight.size(1));
@@ -220,30 +224,34 @@ LinearGradients linear_gradients(const Variable& g, const Variable& x, const Var
 
 namespace {
 
-/// Returns x.shape() with the sizes of `dims` set to 1, or all sizes if `dims` is empty.
-Shape kept_shape(const Variable& x, const std::vector<int>& dims) {
-  Shape shape = x.shape();
+/// Returns x.shape() with the sizes of `dims` set to 1, or all sizes if `dims` is empty. `what` begins errors.
+Shape kept_shape(const char* what, const Variable& x, const std::vector<int>& dims) {
+  Shape shape = x.value_for(what).shape();
   if (dims.empty())
     for (int d = 0; d < shape.rank(); ++d) shape[d] = 1;
-  for (int d : dims) shape[shape.dimension("sum", d)] = 1;
+  for (int d : dims) shape[shape.dimension(what, d)] = 1;
   return shape;
+}
+
+Variable sum_for(const char* what, const Variable& x, const std::vector<int>& dims, bool keep) {
+  const Shape kept = kept_shape(what, x, dims);
+  const formula::Sum formula;
+  return record(
+      "sum", reduce_by(&formula, place_of<formula::Sum>(formula::Reductions{}), what, x.value(), dims, keep), {x},
+      [kept](const Variable& g, const Node& node) { return broadcast_to(reshape(g, kept), node.inputs()[0].shape); });
 }
 
 }  // namespace
 
-Variable sum(const Variable& x, std::vector<int> dims, bool keep) {
-  Shape kept = kept_shape(x, dims);
-  return record("sum", reduce(formula::Sum{}, x.value(), dims, keep), {x},
-                [kept, full = x.shape()](const Variable& g) { return broadcast_to(reshape(g, kept), full); });
-}
+Variable sum(const Variable& x, std::vector<int> dims, bool keep) { return sum_for("sum", x, dims, keep); }
 
 Variable mean(const Variable& x, std::vector<int> dims, bool keep) {
-  double count = static_cast<double>(x.value().elements()) / static_cast<double>(kept_shape(x, dims).elements());
-  return sum(x, std::move(dims), keep) / count;
+  const double kept = static_cast<double>(kept_shape("mean", x, dims).elements());
+  return sum_for("mean", x, dims, keep) / (static_cast<double>(x.value().elements()) / kept);
 }
 
 Variable maximum_over(const Variable& x, int dim, bool keep) {
-  Tensor largest = reduce(formula::MaximumOver{}, x.value(), std::span(&dim, 1), true);
+  Tensor largest = reduce(formula::MaximumOver{}, x.value_for("maximum_over"), std::span(&dim, 1), true);
   Tensor value = keep ? largest : largest.squeeze(dim);
   if (!should_record({&x})) return value;
   Tensor is_largest = greater_equal(x.value(), largest).to(x.dtype());
@@ -254,31 +262,39 @@ Variable maximum_over(const Variable& x, int dim, bool keep) {
 }
 
 Variable sum_to(const Variable& x, const Shape& shape) {
-  if (x.shape() == shape) return x;
-  return record("sum_to", sum_to(x.value(), shape), {x},
-                [full = x.shape()](const Variable& g) { return broadcast_to(g, full); });
+  const Tensor& value = x.value_for("sum_to");
+  if (value.shape() == shape) return x;
+  return record("sum_to", sum_to(value, shape), {x},
+                [](const Variable& g, const Node& node) { return broadcast_to(g, node.inputs()[0].shape); });
 }
 
 Variable broadcast_to(const Variable& x, const Shape& shape) {
-  if (x.shape() == shape) return x;
-  return record("broadcast_to", x.value().expand(shape), {x},
+  const Tensor& value = x.value_for("broadcast_to");
+  if (value.shape() == shape) return x;
+  return record("broadcast_to", value.expand(shape), {x},
                 [](const Variable& g) { return g; });  // the engine sums the gradient to x's shape
 }
 
 Variable cumulative_sum(const Variable& x, bool reverse) {
-  return record("cumulative_sum", cumulative_sum(x.value(), reverse), {x},
+  return record("cumulative_sum", cumulative_sum(x.value_for("cumulative_sum"), reverse), {x},
                 [reverse](const Variable& g) { return cumulative_sum(g, !reverse); });
 }
 
 // ---- Shapes ----
 
+namespace {
+
+/// The backward pass of an operation that gives the elements another shape.
+Variable shaped_as_input(const Variable& g, const Node& node) { return reshape(g, node.inputs()[0].shape); }
+
+}  // namespace
+
 Variable reshape(const Variable& x, const Shape& shape) {
-  return record("reshape", x.value().reshape(shape), {x},
-                [before = x.shape()](const Variable& g) { return reshape(g, before); });
+  return record("reshape", x.value_for("reshape").reshape(shape), {x}, shaped_as_input);
 }
 
 Variable permute(const Variable& x, std::vector<int> order) {
-  Tensor value = x.value().permute(order);
+  Tensor value = x.value_for("permute").permute(order);
   std::vector<int> inverse(order.size());
   for (std::size_t d = 0; d < order.size(); ++d)
     inverse[static_cast<std::size_t>(x.shape().dimension("permute", order[d]))] = static_cast<int>(d);
@@ -286,17 +302,16 @@ Variable permute(const Variable& x, std::vector<int> order) {
 }
 
 Variable transpose(const Variable& x, int a, int b) {
-  return record("transpose", x.value().transpose(a, b), {x}, [a, b](const Variable& g) { return transpose(g, a, b); });
+  return record("transpose", x.value_for("transpose").transpose(a, b), {x},
+                [a, b](const Variable& g) { return transpose(g, a, b); });
 }
 
 Variable unsqueeze(const Variable& x, int dim) {
-  return record("unsqueeze", x.value().unsqueeze(dim), {x},
-                [before = x.shape()](const Variable& g) { return reshape(g, before); });
+  return record("unsqueeze", x.value_for("unsqueeze").unsqueeze(dim), {x}, shaped_as_input);
 }
 
 Variable squeeze(const Variable& x, int dim) {
-  return record("squeeze", x.value().squeeze(dim), {x},
-                [before = x.shape()](const Variable& g) { return reshape(g, before); });
+  return record("squeeze", x.value_for("squeeze").squeeze(dim), {x}, shaped_as_input);
 }
 
 namespace {
@@ -312,12 +327,22 @@ Variable pad_slice(const Variable& x, const Shape& shape, int dim, std::int64_t 
 }  // namespace
 
 Variable slice(const Variable& x, int dim, std::int64_t begin, std::int64_t end) {
-  return record("slice", x.value().slice(dim, begin, end), {x},
-                [shape = x.shape(), dim, begin](const Variable& g) { return pad_slice(g, shape, dim, begin); });
+  return record(
+      "slice", x.value_for("slice").slice(dim, begin, end), {x},
+      [dim, begin](const Variable& g, const Node& node) { return pad_slice(g, node.inputs()[0].shape, dim, begin); });
+}
+
+Variable select(const Variable& x, int dim, std::int64_t index) {
+  return record("select", x.value_for("select").select(dim, index), {x},
+                [dim, index](const Variable& g, const Node& node) {
+                  const Shape& full = node.inputs()[0].shape;
+                  const int d = full.dimension("select", dim);
+                  return pad_slice(unsqueeze(g, d), full, d, index);
+                });
 }
 
 std::vector<Variable> slices(const Variable& x, int dim) {
-  dim = x.shape().dimension("slices", dim);
+  dim = x.value_for("slices").shape().dimension("slices", dim);
   std::shared_ptr<Node> node;
   if (should_record({&x}))
     node = make_node("slices", {x},
@@ -339,13 +364,13 @@ std::vector<Variable> slices(const Variable& x, int dim) {
 
 Variable concat(const std::vector<Variable>& pieces, int dim) {
   require(!pieces.empty(), "concat: nothing to concatenate");
-  Shape shape = pieces[0].shape();
+  Shape shape = pieces[0].value_for("concat").shape();
   dim = shape.dimension("concat", dim);
   shape[dim] = 0;
   std::vector<std::int64_t> begins;
   for (const Variable& piece : pieces) {
     begins.push_back(shape[dim]);
-    Shape expected = piece.shape();
+    Shape expected = piece.value_for("concat").shape();
     require(expected.rank() == shape.rank(), "concat: {} and {} differ in rank", pieces[0], piece);
     expected[dim] = pieces[0].size(dim);
     require(expected == pieces[0].shape() && piece.dtype() == pieces[0].dtype(),
@@ -368,22 +393,23 @@ Variable concat(const std::vector<Variable>& pieces, int dim) {
 }
 
 Variable cast(const Variable& x, DType dtype) {
-  if (x.dtype() == dtype) return x;
+  if (x.value_for("cast").dtype() == dtype) return x;
   return record("cast", x.value().to(dtype), {x}, [before = x.dtype()](const Variable& g) { return cast(g, before); });
 }
 
 // ---- Picking by index ----
 
 Variable gather_rows(const Variable& table, const Tensor& index) {
-  return record("gather_rows", gather_rows(table.value(), index), {table},
-                [index = SavedTensor(index, "index"), rows = table.size(0)](const Variable& g, const Node& node) {
-                  return scatter_rows(g, index.get(node), rows);
+  return record("gather_rows", gather_rows(table.value_for("gather_rows"), index), {table},
+                [index = SavedTensor(index, "index")](const Variable& g, const Node& node) {
+                  return scatter_rows(g, index.get(node), node.inputs()[0].shape[0]);
                 });
 }
 
 Variable scatter_rows(const Variable& rows, const Tensor& index, std::int64_t rows_in_table) {
-  Tensor table = Tensor::zeros({rows_in_table, rows.size(-1)}, rows.dtype(), rows.device());
-  scatter_add_rows(table, index, rows.value());
+  const Tensor& added = rows.value_for("scatter_rows");
+  Tensor table = Tensor::zeros({rows_in_table, added.size(-1)}, added.dtype(), added.device());
+  scatter_add_rows(table, index, added);
   return record("scatter_rows", std::move(table), {rows},
                 [index = SavedTensor(index, "index")](const Variable& g, const Node& node) {
                   return gather_rows(g, index.get(node));
@@ -391,14 +417,14 @@ Variable scatter_rows(const Variable& rows, const Tensor& index, std::int64_t ro
 }
 
 Variable gather_last(const Variable& x, const Tensor& index) {
-  return record("gather_last", gather_last(x.value(), index), {x},
-                [index = SavedTensor(index, "index"), size = x.size(-1)](const Variable& g, const Node& node) {
-                  return scatter_last(g, index.get(node), size);
+  return record("gather_last", gather_last(x.value_for("gather_last"), index), {x},
+                [index = SavedTensor(index, "index")](const Variable& g, const Node& node) {
+                  return scatter_last(g, index.get(node), node.inputs()[0].shape[-1]);
                 });
 }
 
 Variable scatter_last(const Variable& x, const Tensor& index, std::int64_t size) {
-  return record("scatter_last", scatter_add_last(x.value(), index, size), {x},
+  return record("scatter_last", scatter_add_last(x.value_for("scatter_last"), index, size), {x},
                 [index = SavedTensor(index, "index")](const Variable& g, const Node& node) {
                   return gather_last(g, index.get(node));
                 });
@@ -407,7 +433,7 @@ Variable scatter_last(const Variable& x, const Tensor& index, std::int64_t size)
 // ---- Rows ----
 
 Variable softmax(const Variable& x, const Tensor& allow) {
-  Tensor value = softmax(x.value(), allow);
+  Tensor value = softmax(x.value_for("softmax"), allow);
   if (!should_record({&x})) return value;
   auto fused = [](const SavedTensor& result, const Gradients& g, const Node& node) {
     return Gradients{softmax_backward(result.get(node), g[0].value())};
@@ -420,7 +446,7 @@ Variable softmax(const Variable& x, const Tensor& allow) {
 }
 
 Variable log_softmax(const Variable& x) {
-  Tensor value = log_softmax(x.value());
+  Tensor value = log_softmax(x.value_for("log_softmax"));
   if (!should_record({&x})) return value;
   return record("log_softmax", value, {x}, [saved = SavedTensor(value, "result")](const Variable& g, const Node& node) {
     Variable y = node.output(0, saved.get(node));
@@ -446,7 +472,8 @@ Variable layer_norm_composed(const Variable& x, const Variable& gain, const Vari
 }  // namespace
 
 Variable layer_norm(const Variable& x, const Variable& gain, const Variable& bias, double epsilon) {
-  LayerNormResult result = layer_norm(x.value(), gain.value(), bias.value(), epsilon);
+  constexpr const char* what = "layer_norm";
+  LayerNormResult result = layer_norm(x.value_for(what), gain.value_for(what), bias.value_for(what), epsilon);
   if (!should_record({&x, &gain, &bias})) return result.output;
   struct Kept {
     Saved x, gain, bias;
@@ -481,7 +508,8 @@ DropoutMask next_mask(const char* what, double probability) {
 
 /// The backward pass applies dropout with the same mask to the gradient.
 Variable dropout(const Variable& x, const DropoutMask& mask) {
-  return record("dropout", dropout(x.value(), mask), {x}, [mask](const Variable& g) { return dropout(g, mask); });
+  return record("dropout", dropout(x.value_for("dropout"), mask), {x},
+                [mask](const Variable& g) { return dropout(g, mask); });
 }
 
 Variable dropout(const Variable& x, double probability) {
@@ -491,7 +519,8 @@ Variable dropout(const Variable& x, double probability) {
 Variable dropout_add(const Variable& x, const Variable& residual, double probability) {
   if (probability == 0) return x + residual;
   DropoutMask mask = next_mask("dropout_add", probability);
-  return record("dropout_add", dropout_add(x.value(), residual.value(), mask), {x, residual},
+  const Tensor &dropped = x.value_for("dropout_add"), &kept = residual.value_for("dropout_add");
+  return record("dropout_add", dropout_add(dropped, kept, mask), {x, residual},
                 [mask](const Gradients& g, const Node& node) {
                   return Gradients{node.needs(0) ? dropout(g[0], mask) : Variable(), g[0]};
                 });
@@ -516,7 +545,7 @@ Tensor target_distribution(const Tensor& targets, const Tensor& logits, const Cr
 }  // namespace
 
 Variable cross_entropy(const Variable& logits, const Tensor& targets, const CrossEntropyOptions& options) {
-  auto result = cross_entropy(logits.value(), targets, options.label_smoothing, options.ignored);
+  auto result = cross_entropy(logits.value_for("cross_entropy"), targets, options.label_smoothing, options.ignored);
   if (!should_record({&logits})) return result.loss;
   struct Kept {
     Saved logits;
@@ -557,7 +586,7 @@ LstmState lstm_cell_composed(const Variable& gates, const Variable& cell) {
 }  // namespace
 
 LstmState lstm_cell(const Variable& gates, const Variable& cell) {
-  LstmCellResult result = lstm_cell(gates.value(), cell.value());
+  LstmCellResult result = lstm_cell(gates.value_for("lstm_cell"), cell.value_for("lstm_cell"));
   if (!should_record({&gates, &cell})) return {result.hidden, result.cell};
   struct Kept {
     Saved gates, cell;

@@ -27,6 +27,7 @@ inline Variable operator/(const Variable& a, double b) { return affine(a, 1 / b,
 inline Variable operator+(double a, const Variable& b) { return affine(b, 1, a); }
 inline Variable operator-(double a, const Variable& b) { return affine(b, -1, a); }
 inline Variable operator*(double a, const Variable& b) { return affine(b, a, 0); }
+Variable operator/(double a, const Variable& b);
 
 // ---- Element-wise functions: each is map() of the functor of the same name ----
 // Where a function has no derivative, the gradient is: of abs and relu at 0, 0; of maximum and minimum of two equal
@@ -92,9 +93,8 @@ Variable slice(const Variable& x, int dim, std::int64_t begin, std::int64_t end)
 /// Splits x into its slices of size 1 along `dim`. The backward pass concatenates the gradients of the slices once;
 /// with slice(), each slice would allocate a gradient as large as x.
 std::vector<Variable> slices(const Variable& x, int dim);
-inline Variable select(const Variable& x, int dim, std::int64_t index) {
-  return squeeze(slice(x, dim, index, index + 1), dim);
-}
+/// The slice at one index, without dimension `dim`.
+Variable select(const Variable& x, int dim, std::int64_t index);
 /// Concatenates the pieces along `dim`.
 Variable concat(const std::vector<Variable>& pieces, int dim);
 /// Converts x to another floating-point type. The backward pass converts the gradient to x's type.

@@ -35,6 +35,8 @@ class Variable {
   bool defined() const { return state_ != nullptr; }
   const Tensor& value() const;
   Tensor& value();  ///< for in-place changes, by optimizers
+  /// The value as an operand of the operation `what`, which the Error for an undefined variable names.
+  const Tensor& value_for(const char* what) const;
   const Shape& shape() const { return value().shape(); }
   std::int64_t size(int dim) const { return value().size(dim); }
   int rank() const { return value().rank(); }

@@ -35,6 +35,7 @@ std::vector<OperationCase> operation_cases() {
       {"subtract", [](const Inputs& x) { return x[0] - x[1]; }, {in({2, 3}, 1), in({2, 1}, 2)}},
       {"multiply", [](const Inputs& x) { return x[0] * x[1] * x[0]; }, {in({2, 3}, 1), in({1, 3}, 2)}},
       {"divide", [](const Inputs& x) { return x[0] / (x[1] + 3.0); }, {in({2, 3}, 1), in({3}, 2)}},
+      {"divide a number", [](const Inputs& x) { return 2.0 / (x[0] + 3.0); }, {in({2, 3}, 1)}},
       {"affine", [](const Inputs& x) { return 2.0 - 3.0 * (x[0] / 7.0) - 1.0; }, {in({2, 3}, 1)}},
       {"where", [allow](const Inputs& x) { return square(where(allow, x[0], x[1])); }, {in({3, 4}, 1), in({4}, 2)}},
       {"matmul", [](const Inputs& x) { return matmul(x[0], x[1]); }, {in({3, 4}, 1), in({4, 5}, 2)}},
@@ -86,7 +87,7 @@ std::vector<OperationCase> operation_cases() {
        {in({2, 3, 4}, 1), in({4, 2, 3}, 2)}},
       {"unsqueeze", [](const Inputs& x) { return x[0] * unsqueeze(x[1], 1); }, {in({2, 3}, 1), in({2}, 2)}},
       {"slice", [](const Inputs& x) { return square(slice(x[0], 1, 1, 3)); }, {in({2, 4}, 1)}},
-      {"select", [](const Inputs& x) { return square(select(x[0], 0, 1)); }, {in({3, 4}, 1)}},
+      {"select", [](const Inputs& x) { return square(select(x[0], -2, 1)); }, {in({3, 4}, 1)}},
       {"concat",
        [](const Inputs& x) {
          return square(concat({x[0], x[1], x[0]}, 1));
@@ -283,8 +284,20 @@ BOOST_AUTO_TEST_CASE(errors_name_operation_shapes_and_rule) {
   const Variable long_one = broadcast_to(Variable(here(Tensor::zeros({1}))), {std::int64_t{1} << 59});
   BOOST_TEST(message([&] { concat(std::vector<Variable>(32, long_one), 0); }).find("concat: the sizes of [") == 0);
   BOOST_TEST(message([&] { reshape(a, {7, -1}); }).find("reshape: [8, 20, 64] has 10240 elements") == 0);
+  BOOST_TEST(message([&] { mean(a, {5}); }) == "mean: dimension 5 is out of range for [8, 20, 64]; use -3 to 2");
+  BOOST_TEST(message([&] { mean(a, {1, -2}); }) == "mean: dimension -2 is named twice");
+  BOOST_TEST(message([&] { select(a, 1, 20); }) == "select: index 20 is out of range for dimension 1 of [8, 20, 64]");
+  BOOST_TEST(message([&] { select(a, 3, 0); }) == "select: dimension 3 is out of range for [8, 20, 64]; use -3 to 2");
   BOOST_TEST(message([&] { Variable(Tensor::zeros({2}, DType::i32), true); }) ==
              "Variable: only floating-point tensors have gradients, not i32 [2]");
+}
+
+BOOST_AUTO_TEST_CASE(a_number_over_a_scalar_is_a_scalar) {
+  for (DType dtype : {DType::f32, DType::f64}) {
+    const Variable quotient = 3 / Variable(here(Tensor::full({}, -4, dtype)));
+    BOOST_TEST(quotient.describe() == fmt::format("{} []", name(dtype)));
+    BOOST_TEST(quotient.item() == -0.75);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(gradients_where_there_is_no_derivative_are_the_documented_ones) {

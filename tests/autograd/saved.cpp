@@ -167,12 +167,11 @@ BOOST_AUTO_TEST_CASE(an_undefined_variable_says_so) {
   const std::string undefined = "Variable: undefined; it was never given a value";
   Variable a, x = random_input({3}, 1);
   const std::vector<std::function<void()>> uses = {
-      [&] { a.set_grad(a); },     [&] { a.set_grad(x); }, [&] { a.clear_grad(); },
-      [&] { a.named("a"); },      [&] { a.value(); },     [&] { std::as_const(a).value(); },
-      [&] { a.shape(); },         [&] { a.size(0); },     [&] { a.rank(); },
-      [&] { a.dtype(); },         [&] { a.device(); },    [&] { a.item(); },
-      [&] { a.detach(); },        [&] { a + x; },         [&] { exp(a); },
-      [&] { concat({x, a}, 0); }, [&] { matmul(x, a); },
+      [&] { a.set_grad(a); }, [&] { a.set_grad(x); }, [&] { a.clear_grad(); },
+      [&] { a.named("a"); },  [&] { a.value(); },     [&] { std::as_const(a).value(); },
+      [&] { a.shape(); },     [&] { a.size(0); },     [&] { a.rank(); },
+      [&] { a.dtype(); },     [&] { a.device(); },    [&] { a.item(); },
+      [&] { a.detach(); },
   };
   for (const auto& use : uses) BOOST_TEST(message_of(use) == undefined);
   BOOST_TEST(!a.defined());
@@ -183,6 +182,62 @@ BOOST_AUTO_TEST_CASE(an_undefined_variable_says_so) {
   BOOST_TEST(!a.is_sole_owner());
   BOOST_TEST(message_of([&] { backward(a); }) ==
              "backward: undefined does not depend on anything that requires a gradient");
+}
+
+BOOST_AUTO_TEST_CASE(an_operation_names_itself_where_an_operand_is_undefined) {
+  const Variable a, x = random_input({3, 3}, 1);
+  const Tensor index = here(Tensor::arange(3, DType::i64)), condition = here(Tensor::zeros({3, 3}, DType::boolean));
+  const std::vector<std::pair<const char*, std::function<void()>>> uses = {
+      {"add", [&] { a + x; }},
+      {"add", [&] { x + a; }},
+      {"subtract", [&] { x - a; }},
+      {"multiply", [&] { a* x; }},
+      {"divide", [&] { x / a; }},
+      {"divide", [&] { 2 / a; }},
+      {"affine", [&] { a + 2; }},
+      {"exp", [&] { exp(a); }},
+      {"maximum", [&] { maximum(x, a); }},
+      {"where", [&] { where(condition, x, a); }},
+      {"matmul", [&] { matmul(a, x); }},
+      {"matmul", [&] { matmul(x, a); }},
+      {"linear", [&] { linear(a, x); }},
+      {"linear", [&] { linear(x, a); }},
+      {"sum", [&] { sum(a); }},
+      {"mean", [&] { mean(a, {0}); }},
+      {"maximum_over", [&] { maximum_over(a, 0); }},
+      {"sum_to", [&] { sum_to(a, {3}); }},
+      {"broadcast_to", [&] { broadcast_to(a, {3}); }},
+      {"cumulative_sum", [&] { cumulative_sum(a); }},
+      {"reshape", [&] { reshape(a, {9}); }},
+      {"permute", [&] { permute(a, {0}); }},
+      {"transpose", [&] { transpose(a, 0, 1); }},
+      {"unsqueeze", [&] { unsqueeze(a, 0); }},
+      {"squeeze", [&] { squeeze(a, 0); }},
+      {"slice", [&] { slice(a, 0, 0, 1); }},
+      {"slices", [&] { slices(a, 0); }},
+      {"select", [&] { select(a, 0, 0); }},
+      {"concat",
+       [&] {
+         concat({a, x}, 0);
+       }},
+      {"concat",
+       [&] {
+         concat({x, a}, 0);
+       }},
+      {"cast", [&] { cast(a, DType::f32); }},
+      {"gather_rows", [&] { gather_rows(a, index); }},
+      {"scatter_rows", [&] { scatter_rows(a, index, 3); }},
+      {"gather_last", [&] { gather_last(a, index); }},
+      {"scatter_last", [&] { scatter_last(a, index, 3); }},
+      {"softmax", [&] { softmax(a); }},
+      {"log_softmax", [&] { log_softmax(a); }},
+      {"layer_norm", [&] { layer_norm(x, a, x); }},
+      {"dropout", [&] { dropout(a, DropoutMask(0.5, {})); }},
+      {"cross_entropy", [&] { cross_entropy(a, index); }},
+      {"lstm_cell", [&] { lstm_cell(x, a); }},
+  };
+  for (const auto& [what, use] : uses)
+    BOOST_TEST(message_of(use) == fmt::format("{}: an operand is undefined; it was never given a value", what));
 }
 
 BOOST_AUTO_TEST_CASE(a_gradient_is_like_its_variable) {
