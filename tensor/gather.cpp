@@ -37,6 +37,7 @@ void gather_rows_into(const Tensor& table, const Tensor& index, Tensor out) {
               out.device() == table.device(),
           "gather_rows: {} rows of {} on {} do not go into {} on {}", index.shape(), table, name(table.device()), out,
           name(out.device()));
+  require_own_elements("gather_rows", out);
   require_in_range("gather_rows", "index", index, table.size(0));
   if (out.elements() > 0) kernels(table.device()).gather_rows(table, index, out);
 }
@@ -48,6 +49,7 @@ void scatter_add_rows(Tensor& table, const Tensor& index, const Tensor& rows) {
       "scatter_add_rows: the rows are {}, they must be {} {} on {}: the index's sizes and the table's width", rows,
       name(table.dtype()), expected, name(table.device()));
   require_real("scatter_add_rows", table);
+  require_own_elements("scatter_add_rows", table);
   require_in_range("scatter_add_rows", "index", index, table.size(0));
   if (rows.elements() == 0) return;
   const bool same_memory = rows.overlaps(table) || rows.is_same_view(table);

@@ -67,10 +67,7 @@ void check_result(const Tensor& a, const Tensor& b, const Tensor& c) {
           needed);
   require(c.dtype() == a.dtype() && c.device() == a.device(), "gemm: c is {} on {}, a and b are {} on {}",
           name(c.dtype()), name(c.device()), name(a.dtype()), name(a.device()));
-  for (int d = 0; d < c.rank() && c.elements() > 0; ++d)
-    require(c.shape()[d] <= 1 || c.strides()[d] != 0,
-            "gemm: c is an expanded view, {} with stride 0 in dimension {}; each result needs an element of its own",
-            c.shape(), d);
+  require_own_elements("gemm", c);
 }
 
 /// The longest inner dimension that a device's kernel sums up on its own. Kernels add f32 products one after the other,

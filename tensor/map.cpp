@@ -7,6 +7,7 @@ namespace fovea {
 
 void require_operands(const char* name, const Tensor& out, const Tensor* const* in, int n) {
   require_real(name, out);
+  require_own_elements(name, out);
   auto broadcasts = [&](const Shape& shape) {
     const int more = out.rank() - shape.rank();
     bool does = more >= 0;
@@ -30,7 +31,9 @@ void run_listed_map(int place, int order, const void* functor, Tensor* out, MapO
   kernels(out->device()).map(place, order)(functor, &out, in);
 }
 
-void run_several(int place, const void* formula, std::vector<MapGroup>& groups) {
+void run_several(int place, const char* name, int results, const void* formula, std::vector<MapGroup>& groups) {
+  for (const MapGroup& group : groups)
+    for (int k = 0; k < results; ++k) require_own_elements(name, *group.out[k]);
   std::erase_if(groups, [](const MapGroup& group) { return group.out[0]->elements() == 0; });
   if (groups.empty()) return;
   kernels(groups[0].out[0]->device()).several[static_cast<std::size_t>(place)](formula, groups);

@@ -23,9 +23,10 @@ using MapOperands = const Tensor* const*;
 /// Runs, on the device of `out`, the kernel of the functor at `place` in ElementwiseFunctors (`order` 0), or of its
 /// first or second derivative (`order` 1 or 2).
 void run_listed_map(int place, int order, const void* functor, Tensor* out, MapOperands in);
-/// Runs, on the device of the results, the kernel of the formula at `place` in SeveralFormulas. Groups whose results
-/// have no elements are left out.
-void run_several(int place, const void* formula, std::vector<MapGroup>& groups);
+/// Runs, on the device of the results, the kernel of the formula at `place` in SeveralFormulas, with that name and
+/// number of results. Groups whose results have no elements are left out. Throws Error for results that are expanded
+/// views.
+void run_several(int place, const char* name, int results, const void* formula, std::vector<MapGroup>& groups);
 /// Runs, on the device of the first result, the kernel of a functor that is in no list.
 void run_unlisted_map(const MapFormula& formula, const void* functor, Tensor* const* out, MapOperands in);
 
@@ -53,7 +54,8 @@ inline constexpr MapFormula map_formula_of{
     [](const void* f) -> std::shared_ptr<const void> { return std::make_shared<F>(*static_cast<const F*>(f)); },
 };
 
-/// Throws Error unless all inputs have the type and device of `out`, and broadcast to its shape.
+/// Throws Error unless all inputs have the type and device of `out`, and broadcast to its shape, and `out` has no
+/// expanded dimension.
 void require_operands(const char* name, const Tensor& out, const Tensor* const* in, int n);
 /// Returns an uninitialised tensor of the shape that the inputs broadcast to, with the type and device of the first.
 Tensor empty_map_result(const char* name, const Tensor* const* in, int n);
@@ -62,7 +64,7 @@ Tensor empty_map_result(const char* name, const Tensor* const* in, int n);
 bool overlaps_inputs(const Tensor& out, const Tensor* const* in, int n);
 
 /// Writes f(in...) into `out`, to whose shape the inputs must broadcast. `out` may be one of the inputs, or overlap
-/// them.
+/// them. Throws Error if `out` is an expanded view.
 template <class F, class... In>
 void map_into(Tensor& out, const F& f, const In&... in) {
   constexpr int n = sizeof...(In);
@@ -116,7 +118,7 @@ void map_several(const F& f, std::vector<SeveralOperands<F>> groups) {
         if (y->overlaps(*x)) x = &copies.emplace_back(x->clone());
     operands.push_back({group.out.data(), group.in.data()});
   }
-  run_several(place_of<F>(formula::SeveralFormulas{}), &f, operands);
+  run_several(place_of<F>(formula::SeveralFormulas{}), F::name, F::results, &f, operands);
 }
 /// The same for one group of operands.
 template <class F>

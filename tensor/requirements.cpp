@@ -2,6 +2,14 @@
 
 namespace fovea {
 
+void require_own_elements(std::string_view what, const Tensor& out) {
+  for (int d = 0; d < out.rank() && out.elements() > 0; ++d)
+    require(out.shape()[d] <= 1 || out.strides()[d] != 0,
+            "{}: the result is an expanded view, {} with stride 0 in dimension {}; each element needs memory of its "
+            "own",
+            what, out.shape(), d);
+}
+
 namespace {
 
 /// Returns the index, such as "[2, 0, 5]", of the element of `shape` at `position` in row-major order.

@@ -21,6 +21,10 @@ inline void require_alike(std::string_view what, const Tensor& x, const Tensor& 
           name(x.device()), y, name(y.device()));
 }
 
+/// Throws unless all elements of `out`, a result that is to be written, have memory of their own: those of an expanded
+/// dimension share it.
+void require_own_elements(std::string_view what, const Tensor& out);
+
 /// Throws unless `x` is f32 or f64, the types that arithmetic is done in.
 inline void require_real(std::string_view what, const Tensor& x) {
   visit_real(what, x.dtype(), [](auto) {});

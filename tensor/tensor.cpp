@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "tensor/kernels.h"
+#include "tensor/requirements.h"
 
 namespace fovea {
 
@@ -302,6 +303,7 @@ void Tensor::copy_from(const Tensor& source) {
           "Tensor: an undefined tensor cannot be copied, or copied into; it was never given a value");
   require(broadcast("copy_from", source.shape_, shape_) == shape_, "copy_from: {} does not broadcast to {}",
           source.shape_, shape_);
+  require_own_elements("copy_from", *this);
   if (overlaps(source)) return copy_from(source.clone());
   if (elements() == 0) return;
   if (device_ == source.device_) return kernels(device_).copy(*this, source);

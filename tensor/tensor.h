@@ -108,7 +108,7 @@ class Tensor {
   // Changes in place.
   void fill(double value);
   /// Copies the elements of `source`, broadcast to this shape, cast to this type and moved to this device. `source` may
-  /// overlap this tensor.
+  /// overlap this tensor. Throws Error if this is an expanded view, whose elements share memory.
   void copy_from(const Tensor& source);
 
   /// Counts how often an address for writing to the storage was taken, through any tensor that shares the storage.

@@ -591,9 +591,10 @@ BOOST_AUTO_TEST_CASE(errors_name_the_shapes_and_the_rule) {
              "gemm: c is [2, 3, 6], the product of [2, 3, 4] and [4, 5] is [2, 3, 5]");
   BOOST_TEST(into(here(Tensor::zeros({2, 3, 5}, DType::f64))) ==
              fmt::format("gemm: c is f64 on {0}, a and b are f32 on {0}", name(test_device())));
-  BOOST_TEST(into(here(Tensor::zeros({1, 3, 5})).expand({2, 3, 5})) ==
-             "gemm: c is an expanded view, [2, 3, 5] with stride 0 in dimension 0; each result needs an element of its "
-             "own");
+  BOOST_TEST(
+      into(here(Tensor::zeros({1, 3, 5})).expand({2, 3, 5})) ==
+      "gemm: the result is an expanded view, [2, 3, 5] with stride 0 in dimension 0; each element needs memory of its "
+      "own");
   BOOST_TEST(into(Tensor()) == "gemm: c is undefined; it must be [2, 3, 5]");
 }
 

@@ -1,11 +1,16 @@
 // Filling, casting, copies between views that share memory, and tensors that were never given a value.
 #include "tensor/tensor.h"
 
+#include <algorithm>
 #include <functional>
 #include <limits>
+#include <random>
 
 #include "tensor/comparison.h"
+#include "tensor/gather.h"
 #include "tensor/map.h"
+#include "tensor/random.h"
+#include "tensor/reduce.h"
 #include "tensor/support/machine_memory.h"
 #include "tests/refusal.h"
 #include "tests/tensor/kernel_cases.h"
@@ -224,6 +229,37 @@ BOOST_AUTO_TEST_CASE(a_formula_writes_only_where_its_operands_fit) {
                fmt::format("add: an operand, {}, does not broadcast to the result, f64 [3, 3]", *x));
 }
 
+BOOST_AUTO_TEST_CASE(nothing_is_written_into_an_expanded_view) {
+  Generator generator(1);
+  const Tensor column = random_tensor({3, 1}, DType::f32), x = random_tensor({3, 4}, DType::f32);
+  const Tensor index = random_integers({3}, 3);
+  Tensor wide = column.expand({3, 4});
+  const Tensor one = here(Tensor::full({}, 1));
+  const std::vector<std::pair<const char*, std::function<void()>>> uses = {
+      {"copy_from", [&] { wide.copy_from(x); }},
+      {"copy_from", [&] { wide.copy_from(x.to(DType::f64)); }},
+      {"copy_from", [&] { wide.copy_from(x.to(Device::cpu)); }},
+      {"copy_from", [&] { fill_normal(wide, generator); }},
+      {"exp", [&] { map_into(wide, Exp{}, x); }},
+      {"add", [&] { map_into(wide, Add{}, wide, x); }},
+      {"sgd_step",
+       [&] {
+         map_several(formula::SgdUpdate{0.1, 0}, {&wide}, {&x, &x, &one});
+       }},
+      {"gather_rows", [&] { gather_rows_into(x, index, wide); }},
+      {"scatter_add_rows", [&] { scatter_add_rows(wide, index, x); }},
+  };
+  const std::vector<double> before = column.to_vector<double>();
+  for (const auto& [what, use] : uses)
+    BOOST_TEST(message_of(use) == fmt::format("{}: the result is an expanded view, [3, 4] with stride 0 in dimension "
+                                              "1; each element needs memory of its own",
+                                              what));
+  BOOST_TEST(column.to_vector<double>() == before);
+  column.expand({3, 1}).copy_from(x.slice(1, 0, 1));  // nothing is expanded
+  column.expand({3, 0}).copy_from(x.slice(1, 0, 0));  // nothing is written
+  BOOST_TEST(column.to_vector<double>() == x.select(1, 0).to_vector<double>());
+}
+
 BOOST_AUTO_TEST_CASE(an_undefined_tensor_says_so) {
   Tensor none, x = here(Tensor::zeros({}));
   const std::vector<std::function<void()>> uses = {
@@ -263,6 +299,60 @@ BOOST_AUTO_TEST_CASE(an_allocation_that_is_refused_leaves_no_trace_in_the_statis
   BOOST_TEST(after.peak_bytes == before.peak_bytes);
   BOOST_TEST(after.bytes_in_use == before.bytes_in_use);
   BOOST_TEST(after.allocations == before.allocations);
+}
+
+namespace {
+
+constexpr std::int64_t mebibyte = 1 << 20;
+
+/// The bytes that tensors and the cache of the CPU have together.
+std::size_t bytes_held() {
+  const AllocatorStatistics now = allocator_statistics();
+  return now.bytes_in_use + now.bytes_cached;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(tensors_of_growing_sizes_one_after_the_other_take_the_memory_of_the_largest, *cpu_only()) {
+  release_cache();
+  reset_peak();
+  const std::size_t held = bytes_held(), used = allocator_statistics().bytes_in_use;
+  for (std::int64_t size = 1; size <= 64; ++size) Tensor::zeros({size * mebibyte - 100}, DType::u8);
+  BOOST_TEST(allocator_statistics().peak_bytes - used <= 64u * mebibyte);
+  BOOST_TEST(bytes_held() - held <= 66u * mebibyte);
+}
+
+BOOST_AUTO_TEST_CASE(freed_neighbours_become_one_block, *cpu_only()) {
+  release_cache();
+  std::vector<Tensor> parts;
+  for (std::int64_t size : {3, 5, 2, 7, 4}) parts.push_back(Tensor::zeros({size * mebibyte}, DType::u8));
+  const std::uint64_t taken = allocator_statistics().system_allocations;
+  for (std::size_t k : {1u, 3u, 2u}) parts[k] = Tensor();
+  Tensor all = Tensor::zeros({14 * mebibyte}, DType::u8);
+  BOOST_TEST(allocator_statistics().system_allocations == taken);
+  all.fill(7);
+  for (std::size_t k : {0u, 4u}) BOOST_TEST(sum(parts[k]).item() == 0);
+}
+
+BOOST_AUTO_TEST_CASE(tensors_of_any_sizes_share_no_memory, *cpu_only()) {
+  release_cache();
+  std::vector<Tensor> alive(24);
+  const std::size_t held = bytes_held();
+  std::mt19937 random(5);
+  auto is_constant = [](const Tensor& x) {
+    const float* numbers = x.data<float>();
+    return std::all_of(numbers, numbers + x.elements(), [&](float number) { return number == numbers[0]; });
+  };
+  for (int k = 0; k < 400; ++k) {
+    Tensor& one = alive[random() % alive.size()];
+    if (one.defined()) BOOST_REQUIRE(is_constant(one));
+    one = Tensor();
+    one = Tensor::full({1 + static_cast<std::int64_t>(random() % (3 * mebibyte / 4))}, k);
+  }
+  for (const Tensor& one : alive) BOOST_TEST(is_constant(one));
+  alive.clear();
+  release_cache();
+  BOOST_TEST(bytes_held() <= held);
 }
 
 BOOST_AUTO_TEST_CASE(a_size_that_others_of_zero_do_not_determine_is_refused) {
