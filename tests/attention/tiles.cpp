@@ -10,6 +10,7 @@
 #include "tensor/formula/recorded.h"
 #include "tensor/gemm.h"
 #include "tensor/kernels.h"
+#include "tensor/storage.h"
 #include "tests/attention/attentions.h"
 #include "tests/device.h"
 
@@ -259,6 +260,29 @@ BOOST_AUTO_TEST_CASE(a_call_is_few_kernels, *with_cuda()) {
     results(kind, Place::encoder, {20, 20}, Device::cuda);
     BOOST_TEST(launches_named("attention_") - before <= 6u, kind);  // and two for the pointers' softmax
   }
+}
+
+// From 1024 queries on: the backward pass of pointers takes so many at a time.
+BOOST_AUTO_TEST_CASE(memory_grows_with_the_length_and_not_with_its_square, *with_cuda()) {
+  AttentionEngineScope fused(AttentionEngine::fused);
+  const auto peak_bytes = [](const char* kind, Place place, std::int64_t n) {
+    const auto attention =
+        attention_factory(kind)({.model_dim = 8, .heads = 2, .layer = 0, .layers = 2, .place = place});
+    attention->to(Device::cuda);
+    Generator generator(6);
+    const Variable x(random_tensor({1, n, 8}, generator).to(DType::f32).to(Device::cuda), true);
+    const auto before = allocator_statistics(Device::cuda).bytes_in_use;
+    reset_peak(Device::cuda);
+    backward(sum(square(attention->forward({.query = x, .key = x, .value = x}))));
+    return static_cast<double>(allocator_statistics(Device::cuda).peak_bytes - before);
+  };
+  for (const auto& [kind, place] : {std::pair{"gaussian", Place::encoder},
+                                    {"relative(clip=3)", Place::encoder},
+                                    {"additive", Place::encoder},
+                                    {"window(use=additive,segment=5)", Place::encoder},
+                                    {"differential", Place::encoder},
+                                    {"flexible", Place::cross}})
+    BOOST_TEST(peak_bytes(kind, place, 2048) <= 2.05 * peak_bytes(kind, place, 1024), kind);
 }
 
 BOOST_AUTO_TEST_CASE(a_formula_that_is_a_multiple_is_known, *cpu_only()) {
