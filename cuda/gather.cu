@@ -14,48 +14,34 @@ namespace fovea::cuda {
 
 namespace {
 
-struct Smaller {
-  __device__ std::int64_t operator()(std::int64_t a, std::int64_t b) const { return a < b ? a : b; }
-};
-
-/// Reports the first index that is outside of its range, unless an earlier kernel has reported one. Each block looks
-/// for the first one in a piece of the indices. Such an index is rare: a block that finds one may go through all pieces
-/// before its own, and only one block finds none there, and writes.
+/// Reports index number `at` if it is outside of its range, unless an earlier kernel has reported one. Of several such
+/// indices the first is reported: they are rare, and a thread that meets one looks for another before it, back to the
+/// beginning.
 template <class Index>
-__global__ void report_first_outside(RangeCheck check, const Index* index, std::int64_t count, IndexReport* report) {
-  using BlockReduce = cub::BlockReduce<std::int64_t, block_threads>;
-  __shared__ typename BlockReduce::TempStorage shared;
-  __shared__ SharedArray<std::int64_t, 1> found;
-  auto first_outside = [&](std::int64_t begin, std::int64_t end) {  // the same in all threads; `end` if there is none
-    std::int64_t first = end;
-    for (std::int64_t e = begin + threadIdx.x; e < first; e += blockDim.x)
-      if (!check.holds(index[e])) first = e;
-    first = BlockReduce(shared).Reduce(first, Smaller{});
-    if (threadIdx.x == 0) found[0] = first;
-    __syncthreads();
-    first = found[0];
-    __syncthreads();  // after this barrier the shared memory may be overwritten
-    return first;
-  };
-  const std::int64_t begin = count * blockIdx.x / gridDim.x, end = count * (blockIdx.x + 1) / gridDim.x;
-  const std::int64_t mine = first_outside(begin, end);
-  if (mine == end || first_outside(0, begin) != begin) return;
-  if (threadIdx.x != 0 || report->is_written) return;
+__device__ void report_if_outside(const RangeCheck& check, const Index* index, std::int64_t at, IndexReport* report) {
+  if (check.holds(index[at])) return;
+  for (std::int64_t e = at - 1; e >= 0; --e)
+    if (!check.holds(index[e])) return;
+  if (report->is_written) return;
   report->check = check;
-  report->position = mine;
-  report->value = index[mine];
+  report->position = at;
+  report->value = index[at];
   __threadfence_system();  // the host, when it sees that the report is written, also sees what was written before
   *static_cast<volatile unsigned*>(&report->is_written) = 1;
 }
 
+template <class Index>
+__global__ void report_outside(const __grid_constant__ RangeCheck check, const Index* index, std::int64_t count,
+                               IndexReport* report) {
+  for_elements(count, [&](std::int64_t e) { report_if_outside(check, index, e, report); });
+}
+
 void check_range(const RangeCheck& check, const Tensor& index) {
-  Tensor packed = index.contiguous();
+  const Tensor packed = index.contiguous();
   visit_index(check.what, index.dtype(), [&](auto type) {
     using Index = typename decltype(type)::type;
-    constexpr std::int64_t most_blocks = 256;
-    const auto blocks = static_cast<unsigned>(std::min<std::int64_t>(blocks_for(index.elements()), most_blocks));
-    launch("check_range", traffic(packed), report_first_outside<Index>, {blocks}, check, packed.data<Index>(),
-           index.elements(), index_report());
+    launch("check_range", traffic(packed), report_outside<Index>, {blocks_for(index.elements())}, check,
+           packed.data<Index>(), index.elements(), index_report());
   });
 }
 
@@ -67,13 +53,15 @@ __device__ T element_or_zero(const T* first, std::int64_t i, std::int64_t size, 
 
 /// Copies rows of `width` units each; neighbouring rows of the table are `table_step` units apart.
 template <class Unit, class Index>
-__global__ void gather_units(const Unit* table, std::int64_t table_rows, std::int64_t table_step, const Index* index,
-                             Unit* out, std::int64_t count, std::int64_t width) {
+__global__ void gather_units(const __grid_constant__ RangeCheck check, IndexReport* report, const Unit* table,
+                             std::int64_t table_step, const Index* index, Unit* out, std::int64_t count,
+                             std::int64_t width) {
   require_aligned(table, alignof(Unit));
   require_aligned(out, alignof(Unit));
   for_elements(count * width, [&](std::int64_t e) {
     const std::int64_t place = quotient(e, width), column = e - place * width, row = index[place];
-    out[e] = 0 <= row && row < table_rows ? table[row * table_step + column] : Unit{};
+    if (column == 0) report_if_outside(check, index, place, report);
+    out[e] = check.holds(row) ? table[row * table_step + column] : Unit{};
   });
 }
 
@@ -88,12 +76,12 @@ void visit_unit(std::uintptr_t bytes, const Body& body) {
   body(Type<std::uint8_t>{});
 }
 
-void gather_rows(const Tensor& table, const Tensor& index, Tensor& out) {
+void gather_rows(const RangeCheck& check, const Tensor& table, const Tensor& index, Tensor& out) {
   const std::int64_t count = index.elements(), width = table.size(1);
-  if (out.elements() == 0) return;
+  if (out.elements() == 0) return check_range(check, index);
   if (!out.is_contiguous()) {
     Tensor packed = Tensor::empty(out.shape(), out.dtype(), out.device());
-    gather_rows(table, index, packed);
+    gather_rows(check, table, index, packed);
     return out.copy_from(packed);
   }
   const Tensor rows = table.strides()[1] == 1 || width == 1 ? table : table.contiguous();
@@ -109,8 +97,9 @@ void gather_rows(const Tensor& table, const Tensor& index, Tensor& out) {
       using Unit = typename decltype(type)::type;
       constexpr auto unit = static_cast<std::int64_t>(sizeof(Unit));
       launch("gather_rows", 2 * traffic(out) + traffic(packed_index), gather_units<Unit, Index>,
-             {blocks_for(count * row_bytes / unit)}, reinterpret_cast<const Unit*>(rows.address()), table.size(0),
-             step_bytes / unit, packed_index.data<Index>(), reinterpret_cast<Unit*>(to), count, row_bytes / unit);
+             {blocks_for(count * row_bytes / unit)}, check, index_report(),
+             reinterpret_cast<const Unit*>(rows.address()), step_bytes / unit, packed_index.data<Index>(),
+             reinterpret_cast<Unit*>(to), count, row_bytes / unit);
     });
   });
 }
@@ -118,11 +107,11 @@ void gather_rows(const Tensor& table, const Tensor& index, Tensor& out) {
 /// Writes the number of the table's row that each index names, or `table_rows` for an index outside, and the places 0,
 /// 1, ... of the indices.
 template <class Index>
-__global__ void number_rows(const Index* index, std::uint32_t count, std::uint32_t table_rows, std::uint32_t* row,
-                            std::uint32_t* place) {
+__global__ void number_rows(const __grid_constant__ RangeCheck check, IndexReport* report, const Index* index,
+                            std::uint32_t count, std::uint32_t table_rows, std::uint32_t* row, std::uint32_t* place) {
   for_elements(count, [&](std::int64_t e) {
-    const auto named = static_cast<std::int64_t>(index[e]);
-    row[e] = 0 <= named && named < table_rows ? static_cast<std::uint32_t>(named) : table_rows;
+    report_if_outside(check, index, e, report);
+    row[e] = check.holds(index[e]) ? static_cast<std::uint32_t>(index[e]) : table_rows;
     place[e] = static_cast<std::uint32_t>(e);
   });
 }
@@ -179,8 +168,8 @@ __global__ void join_chunks(SortedIndices sorted, const double* parts, T* table,
   });
 }
 
-/// Sorts the indices. `storage` keeps the result alive.
-SortedIndices sorted_indices(const Tensor& index, std::int64_t table_rows, Tensor& storage) {
+/// Checks and sorts the indices. `storage` keeps the result alive.
+SortedIndices sorted_indices(const RangeCheck& range, const Tensor& index, std::int64_t table_rows, Tensor& storage) {
   const std::int64_t count = index.elements();
   constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
   require(count <= most && table_rows < most, "scatter_add_rows: {} indices into {} rows; at most {} of each", count,
@@ -191,8 +180,9 @@ SortedIndices sorted_indices(const Tensor& index, std::int64_t table_rows, Tenso
   const Tensor packed = index.contiguous();
   visit_index("scatter_add_rows", index.dtype(), [&](auto type) {
     using Index = typename decltype(type)::type;
-    launch("scatter_add_rows", traffic(packed) + 8 * count, number_rows<Index>, {blocks_for(count)},
-           packed.data<Index>(), static_cast<std::uint32_t>(count), static_cast<std::uint32_t>(table_rows), row, place);
+    launch("scatter_add_rows", traffic(packed) + 8 * count, number_rows<Index>, {blocks_for(count)}, range,
+           index_report(), packed.data<Index>(), static_cast<std::uint32_t>(count),
+           static_cast<std::uint32_t>(table_rows), row, place);
   });
   auto sort = [&](void* scratch, std::size_t& bytes) {
     const int bits = static_cast<int>(std::bit_width(static_cast<std::uint64_t>(table_rows)));
@@ -208,16 +198,16 @@ SortedIndices sorted_indices(const Tensor& index, std::int64_t table_rows, Tenso
   return {sorted_row, sorted_place, count, table_rows};
 }
 
-void scatter_add_rows(Tensor& table, const Tensor& index, const Tensor& rows) {
+void scatter_add_rows(const RangeCheck& range, Tensor& table, const Tensor& index, const Tensor& rows) {
   const std::int64_t width = table.size(1);
-  if (index.elements() == 0 || width == 0) return;
+  if (width == 0) return check_range(range, index);
   if (!table.is_contiguous()) {
     Tensor packed = table.clone();
-    scatter_add_rows(packed, index, rows);
+    scatter_add_rows(range, packed, index, rows);
     return table.copy_from(packed);
   }
   Tensor storage;
-  const SortedIndices sorted = sorted_indices(index, table.size(0), storage);
+  const SortedIndices sorted = sorted_indices(range, index, table.size(0), storage);
   const Tensor packed_rows = rows.contiguous(),
                parts = Tensor::empty({2 * sorted.chunks(), width}, DType::f64, Device::cuda);
   const unsigned blocks = blocks_for(sorted.chunks() * width);

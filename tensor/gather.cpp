@@ -38,8 +38,8 @@ void gather_rows_into(const Tensor& table, const Tensor& index, Tensor out) {
           "gather_rows: {} rows of {} on {} do not go into {} on {}", index.shape(), table, name(table.device()), out,
           name(out.device()));
   require_own_elements("gather_rows", out);
-  require_in_range("gather_rows", "index", index, table.size(0));
-  if (out.elements() > 0) kernels(table.device()).gather_rows(table, index, out);
+  if (index.elements() == 0) return;
+  kernels(table.device()).gather_rows(in_range("gather_rows", "index", index, table.size(0)), table, index, out);
 }
 
 void scatter_add_rows(Tensor& table, const Tensor& index, const Tensor& rows) {
@@ -50,10 +50,11 @@ void scatter_add_rows(Tensor& table, const Tensor& index, const Tensor& rows) {
       name(table.dtype()), expected, name(table.device()));
   require_real("scatter_add_rows", table);
   require_own_elements("scatter_add_rows", table);
-  require_in_range("scatter_add_rows", "index", index, table.size(0));
-  if (rows.elements() == 0) return;
+  if (index.elements() == 0) return;
   const bool same_memory = rows.overlaps(table) || rows.is_same_view(table);
-  kernels(table.device()).scatter_add_rows(table, index, same_memory ? rows.clone() : rows);
+  kernels(table.device())
+      .scatter_add_rows(in_range("scatter_add_rows", "index", index, table.size(0)), table, index,
+                        same_memory ? rows.clone() : rows);
 }
 
 Tensor gather_last(const Tensor& x, const Tensor& index) {

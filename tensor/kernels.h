@@ -190,14 +190,18 @@ class Kernels {
   /// has no such kernel for these operands.
   Kernel<Tensor(const Tensor& a, const Tensor& b, Tensor& c)> gemm_with_column_sums{*this, "gemm_with_column_sums"};
 
-  // ---- Gather and scatter: indices are i32 or i64, and in range, which the front has checked with check_range ----
+  // ---- Gather and scatter: indices are i32 or i64 ----
   /// Throws check.error() for the first index, in row-major order, that is outside of its range. A device that the host
   /// would have to wait for throws it later, when the host waits anyway. Until then its kernels must not fail: they
   /// gather 0 for an index that is outside, and scatter nothing.
   Kernel<void(const RangeCheck& check, const Tensor& index)> check_range{*this, "check_range"};
-  Kernel<void(const Tensor& table, const Tensor& index, Tensor& out)> gather_rows{*this, "gather_rows"};
+  /// These two check the range of `index` themselves. There is at least one index; rows may have no elements.
+  Kernel<void(const RangeCheck& check, const Tensor& table, const Tensor& index, Tensor& out)> gather_rows{
+      *this, "gather_rows"};
   /// Adds `rows` to the rows of `table` that `index` names. The table has any strides; `rows` does not overlap it.
-  Kernel<void(Tensor& table, const Tensor& index, const Tensor& rows)> scatter_add_rows{*this, "scatter_add_rows"};
+  Kernel<void(const RangeCheck& check, Tensor& table, const Tensor& index, const Tensor& rows)> scatter_add_rows{
+      *this, "scatter_add_rows"};
+  /// The front has checked the indices of these two with check_range.
   Kernel<void(const Tensor& x, const Tensor& index, Tensor& out)> gather_last{*this, "gather_last"};
   Kernel<void(const Tensor& x, const Tensor& index, Tensor& out)> scatter_add_last{*this, "scatter_add_last"};
 

@@ -37,17 +37,24 @@ void RangeCheck::fail_at(std::int64_t position, std::int64_t value) const {
 
 namespace {
 
-void check_range(RangeCheck check, const Tensor& index) {
-  if (index.elements() == 0) return;
+RangeCheck with_shape(RangeCheck check, const Tensor& index) {
   check.rank = index.rank();
   for (int d = 0; d < index.rank(); ++d) check.shape[d] = index.size(d);
-  kernels(index.device()).check_range(check, index);
+  return check;
+}
+
+void check_range(const RangeCheck& check, const Tensor& index) {
+  if (index.elements() > 0) kernels(index.device()).check_range(with_shape(check, index), index);
 }
 
 }  // namespace
 
+RangeCheck in_range(const char* what, const char* which, const Tensor& index, std::int64_t size) {
+  return with_shape({what, which, nullptr, 0, size - 1, 0, false, 0, {}}, index);
+}
+
 void require_in_range(const char* what, const char* which, const Tensor& index, std::int64_t size) {
-  check_range({what, which, nullptr, 0, size - 1, 0, false, 0, {}}, index);
+  check_range(in_range(what, which, index, size), index);
 }
 
 void require_in_range(const char* what, const char* which, const Tensor& index, std::int64_t size,

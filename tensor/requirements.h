@@ -48,6 +48,9 @@ struct RangeCheck {
   [[noreturn]] void fail_at(std::int64_t position, std::int64_t value) const;
 };
 
+/// The check that the elements of `index` are in 0 ... size − 1, for kernels that make it while they read the index.
+RangeCheck in_range(const char* what, const char* which, const Tensor& index, std::int64_t size);
+
 /// Throws Error naming the first element of `index` that is not in 0 ... size − 1; where the host would have to wait
 /// for the device to know, it is thrown when the host next waits. `which` is what the message calls such an element.
 void require_in_range(const char* what, const char* which, const Tensor& index, std::int64_t size);

@@ -33,10 +33,12 @@ bool has_even_rows(const Tensor& x) {
   return (x.size(-1) <= 1 || x.strides()[-1] == 1) && (x.rank() == 2 || x.is_contiguous());
 }
 
-void gather_rows(const Tensor& table, const Tensor& index, Tensor& out) {
+void gather_rows(const RangeCheck& check, const Tensor& table, const Tensor& index, Tensor& out) {
+  check_range(check, index);
+  if (out.elements() == 0) return;
   if (!has_even_rows(out)) {
     Tensor dense = Tensor::empty(out.shape(), out.dtype());
-    gather_rows(table, index, dense);
+    gather_rows(check, table, index, dense);
     return out.copy_from(dense);
   }
   Tensor from = with_unit_rows(table), at = index.contiguous();
@@ -132,7 +134,9 @@ void add_all_rows(Tensor& table, const Tensor& at, const Tensor& rows) {
   });
 }
 
-void scatter_add_rows(Tensor& table, const Tensor& index, const Tensor& rows) {
+void scatter_add_rows(const RangeCheck& check, Tensor& table, const Tensor& index, const Tensor& rows) {
+  check_range(check, index);
+  if (rows.elements() == 0) return;
   Tensor from = with_unit_rows(rows.reshape({index.elements(), table.size(1)}));
   if (table.size(1) <= 1 || table.strides()[1] == 1) return add_all_rows(table, index.contiguous(), from);
   Tensor dense = table.contiguous();
