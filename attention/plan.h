@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "attention/context.h"
+#include "attention/engine/cpu/pointwise_loops.h"
 #include "attention/formula/focus.h"
 #include "attention/formula/pointwise.h"
 #include "attention/formula/window.h"

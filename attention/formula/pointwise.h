@@ -2,9 +2,10 @@
 ///
 /// The author of a method writes the functor once, as a template over the number type. PointwiseFormula derives all
 /// forms that engines need from it: an expression, from which source text for a device's compiler is generated; a
-/// function of numbers; loops over rows in the CPU's memory, on SIMD vectors; and a differentiable operation on whole
-/// matrices.
+/// function of numbers; a differentiable operation on whole matrices; and loops over rows in the CPU's memory, on SIMD
+/// vectors, which are those of attention/engine/cpu/pointwise_loops.h.
 #pragma once
+#include <algorithm>
 #include <array>
 #include <memory>
 #include <span>
@@ -15,10 +16,8 @@
 #include <vector>
 
 #include "attention/formula/captures.h"
-#include "attention/formula/pair_rows.h"
 #include "attention/formula/position.h"
 #include "autograd/map.h"
-#include "tensor/cpu/row_loop.h"
 #include "tensor/formula/dual.h"
 #include "tensor/formula/recorded.h"
 #include "tensor/formula/reverse.h"
@@ -35,6 +34,11 @@ struct Pointwise {
     return f(z, Position<T>{query, key}, captures...);
   }
 };
+
+template <class T>
+struct PairRows;
+template <class T>
+struct CaptureRow;
 
 /// The forms of one functor type for numbers of type T. `f` points to the functor.
 template <class T>
@@ -108,6 +112,10 @@ class PointwiseFormula {
 
 namespace pointwise_forms {
 
+/// forward() and backward() of PointwiseKernels for functor F. per_key[k] is is_per_key() of capture k.
+template <class F, bool... per_key>
+struct Loops;
+
 /// The gradient of one input of f, from the gradient `g` of f's result. wrt = −1 is z, wrt = k ≥ 0 is capture k. A
 /// result that does not depend on the input has the gradient 0, even where g is infinite or NaN.
 template <int wrt, class N, class F, std::size_t... k>
@@ -119,11 +127,9 @@ FOVEA_INLINE N gradient_of(const F& f, N g, N z, Position<N> at, [[maybe_unused]
   return y.is_constant ? y.tangent : gradient_times(g, y.tangent);
 }
 
-/// The forms of functor F. per_key[k] is is_per_key() of capture k.
-template <class F, bool... per_key>
-struct Of {
-  static constexpr std::size_t captures = sizeof...(per_key);
-  static constexpr std::array<bool, captures> reads_keys{per_key...};
+/// Functor F with this number of captures, called with arrays of arguments.
+template <class F, std::size_t captures>
+struct OfArrays {
   static constexpr std::make_index_sequence<captures> all{};
   static const F& functor(const void* f) { return *static_cast<const F*>(f); }
 
@@ -138,6 +144,14 @@ struct Of {
                                                                [[maybe_unused]] const N* x, std::index_sequence<k...>) {
     return {gradient_of<-1>(f, g, z, at, x, all), gradient_of<static_cast<int>(k)>(f, g, z, at, x, all)...};
   }
+};
+
+/// The forms of functor F. per_key[k] is is_per_key() of capture k.
+template <class F, bool... per_key>
+struct Of : OfArrays<F, sizeof...(per_key)> {
+  using Arrays = OfArrays<F, sizeof...(per_key)>;
+  using Arrays::all, Arrays::functor, Arrays::value_of, Arrays::gradients_of;
+  static constexpr std::size_t captures = sizeof...(per_key);
 
   static Expression record_value(const void* f) {
     return record_expression(
@@ -159,90 +173,9 @@ struct Of {
     std::copy(all_of.begin(), all_of.end(), to);
   }
 
-  /// Loads capture k in a loop over the keys of one row. A number for the whole row is loaded once before the loop,
-  /// because the compiler cannot rule out that the loop's stores overwrite it.
-  template <std::size_t k, class T>
-  struct Reader {
-    const T* numbers;
-    Vec<T> number = Vec<T>(T(0));
-    explicit FOVEA_INLINE Reader(const CaptureRow<T>& row) : numbers(row.numbers) {
-      if constexpr (!reads_keys[k]) number = Vec<T>(*numbers);
-    }
-    template <class Count>
-    FOVEA_INLINE Vec<T> load(std::int64_t j, Count count) const {
-      if constexpr (reads_keys[k])
-        return load_vector(numbers + j, count);
-      else
-        return number;
-    }
-  };
-
   template <class T>
-  static void forward(const void* functor_address, const PairRows<T>& rows, const T* from, T* to,
-                      const CaptureRow<T>* captured) {
-    forward_rows(functor(functor_address), rows, from, to, captured, all);
-  }
-  template <class T, std::size_t... k>
-  static void forward_rows(const F f, const PairRows<T>& rows, const T* from, T* to,
-                           [[maybe_unused]] const CaptureRow<T>* captured, std::index_sequence<k...>) {
-    using V = Vec<T>;
-    for (std::int64_t r = 0; r < rows.count; ++r, from += rows.stride, to += rows.stride) {
-      [[maybe_unused]] const std::tuple readers{
-          Reader<k, T>(captured[static_cast<std::int64_t>(k) * rows.count + r])...};
-      const V query(static_cast<T>(rows.query_position + r));
-      const std::int64_t first = rows.first[r];
-      for_vectors<T>(rows.end[r] - first, [&](std::int64_t at, auto count) {
-        const std::int64_t j = first + at;
-        const Position<V> position{query, V(static_cast<T>(j)) + lane_numbers<T>()};
-        store_vector(f(load_vector(from + j, count), position, std::get<k>(readers).load(j, count)...), to + j, count);
-      });
-    }
-  }
-
-  template <class T>
-  static void backward(const void* functor_address, const PairRows<T>& rows, const T* from, T* gradient,
-                       const CaptureRow<T>* captured) {
-    backward_rows(functor(functor_address), rows, from, gradient, captured, all);
-  }
-  template <class T, std::size_t... k>
-  static void backward_rows(const F f, const PairRows<T>& rows, const T* from, T* gradient,
-                            [[maybe_unused]] const CaptureRow<T>* captured, std::index_sequence<k...>) {
-    using V = Vec<T>;
-    for (std::int64_t r = 0; r < rows.count; ++r, from += rows.stride, gradient += rows.stride) {
-      [[maybe_unused]] const std::array<CaptureRow<T>, captures> row{
-          captured[static_cast<std::int64_t>(k) * rows.count + r]...};
-      [[maybe_unused]] const std::tuple readers{Reader<k, T>(row[k])...};
-      std::array<V, captures> sum;  // gradients of the captures with one number for the row, one partial sum per lane
-      sum.fill(V(T(0)));
-      const V query(static_cast<T>(rows.query_position + r));
-      const std::int64_t first = rows.first[r];
-      for_vectors<T>(rows.end[r] - first, [&](std::int64_t at, auto count) {
-        const std::int64_t j = first + at;
-        const std::array<V, captures> x{std::get<k>(readers).load(j, count)...};
-        const Position<V> position{query, V(static_cast<T>(j)) + lane_numbers<T>()};
-        const auto all_of =
-            gradients_of(f, load_vector(gradient + j, count), load_vector(from + j, count), position, x.data(), all);
-        (add_gradient<k>(row[k].gradients, sum[k], j, count, all_of[1 + k]), ...);
-        store_vector(all_of[0], gradient + j, count);
-      });
-      (finish_row<k>(row[k].gradients, sum[k]), ...);
-    }
-  }
-  template <std::size_t k, class T, class Count>
-  static FOVEA_INLINE void add_gradient(T* gradients, Vec<T>& sum, std::int64_t j, Count count, Vec<T> more) {
-    if constexpr (!reads_keys[k])
-      sum += filled(more, count, T(0));
-    else if (gradients)
-      store_vector(load_vector(gradients + j, count) + more, gradients + j, count);
-  }
-  template <std::size_t k, class T>
-  static FOVEA_INLINE void finish_row(T* gradients, Vec<T> sum) {
-    if constexpr (!reads_keys[k])
-      if (gradients) *gradients += horizontal_sum(sum);
-  }
-
-  template <class T>
-  static constexpr PointwiseKernels<T> kernels{value<T>, gradients<T>, forward<T>, backward<T>};
+  static constexpr PointwiseKernels<T> kernels{value<T>, gradients<T>, Loops<F, per_key...>::template forward<T>,
+                                               Loops<F, per_key...>::template backward<T>};
   static_assert(std::is_trivially_copyable_v<F>, "the options of a functor must be plain numbers");
   static constexpr PointwiseFunctions functions{
       F::name,        static_cast<int>(captures), std::is_empty_v<F> ? 0 : sizeof(F), record_value, map, kernels<float>,
@@ -251,7 +184,8 @@ struct Of {
 
 }  // namespace pointwise_forms
 
-/// The formula of functor f, whose captures are indexed as `per` says, in the order of f's arguments.
+/// The formula of functor f, whose captures are indexed as `per` says, in the order of f's arguments. A file that calls
+/// this includes attention/engine/cpu/pointwise_loops.h.
 template <class F, Per... per>
 PointwiseFormula pointwise_formula(const F& f) {
   return {pointwise_forms::Of<F, is_per_key(per)...>::functions, std::make_shared<const F>(f)};

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "attention/engine/cpu/pointwise_loops.h"
 #include "autograd/operations.h"
 #include "tensor/comparison.h"
 #include "tensor/constant.h"

@@ -26,8 +26,8 @@
 #include <vector>
 
 #include "attention/context.h"
+#include "attention/engine/cpu/pair_rows.h"
 #include "attention/engine/cpu/workspace.h"
-#include "attention/formula/pair_rows.h"
 #include "autograd/variable.h"
 #include "tensor/cpu/panels.h"
 #include "tensor/cpu/row_loop.h"

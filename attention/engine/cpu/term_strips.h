@@ -105,7 +105,7 @@ class StripCapture {
 };
 
 /// A pointwise formula: finds the rows of captures and the memory of their gradients, and calls the formula's loops
-/// (attention/formula/pointwise.h).
+/// (attention/engine/cpu/pointwise_loops.h).
 template <class T>
 class PointwiseStrips : public StripTerm<T> {
  public:
