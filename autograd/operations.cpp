@@ -496,15 +496,58 @@ Variable layer_norm(const Variable& x, const Variable& gain, const Variable& bia
   return record("layer_norm", result.output, {x, gain, bias}, fused_rule(std::move(kept), fused, composed));
 }
 
-// ---- Regularisation and losses ----
-
 namespace {
 
+/// A mask that keeps all elements draws no random numbers.
 DropoutMask next_mask(const char* what, double probability) {
-  return DropoutMask(probability, RandomScope::next_call(what));
+  return DropoutMask(probability, probability == 0 ? RandomPosition{} : RandomScope::next_call(what));
 }
 
 }  // namespace
+
+AddedAndNormed add_norm(const Variable& update, const Variable& residual, const Tensor& number, double probability,
+                        const Variable& gain, const Variable& bias, double epsilon) {
+  const DropoutMask mask = next_mask("add_norm", probability);
+  const AddNormResult result =
+      add_norm(update.value(), residual.value(), number, mask, gain.value(), bias.value(), epsilon);
+  const std::vector<Variable> inputs{update, residual, gain, bias};
+  if (!should_record(inputs)) return {result.sum, result.norm.output};
+  struct Kept {
+    SavedTensor sum;
+    Saved gain, bias;
+    Tensor mean, inverse_deviation;
+    DropoutMask mask;
+    bool drops;
+    double epsilon;
+  };
+  auto of_inputs = [](const Kept& kept, const Variable& of_sum, const Node& node) {
+    return Gradients{node.needs(0) && kept.drops ? dropout(of_sum, kept.mask) : of_sum, of_sum, {}, {}};
+  };
+  auto fused = [of_inputs](const Kept& kept, const Gradients& g, const Node& node) {
+    if (!g[1].defined()) return of_inputs(kept, g[0], node);
+    const LayerNormGradients gradients = layer_norm_backward(
+        g[1].value(), kept.sum.get(node), kept.gain.get(node).value(), kept.mean, kept.inverse_deviation,
+        g[0].defined() ? g[0].value() : Tensor(), kept.drops && node.needs(0) ? &kept.mask : nullptr);
+    return Gradients{gradients.dropped.defined() ? gradients.dropped : gradients.x, gradients.x, gradients.gain,
+                     gradients.bias};
+  };
+  auto composed = [of_inputs](const Kept& kept, const Gradients& g, const Node& node) {
+    if (!g[1].defined()) return of_inputs(kept, g[0], node);
+    const Variable sum = node.output(0, kept.sum.get(node)), &gain = kept.gain.get(node), &bias = kept.bias.get(node);
+    const Gradients of_norm = partial_gradients(
+        layer_norm_composed(sum, gain, bias, kept.inverse_deviation, kept.epsilon), {sum, gain, bias}, g[1]);
+    Gradients all = of_inputs(kept, g[0].defined() ? g[0] + of_norm[0] : of_norm[0], node);
+    all[2] = of_norm[1], all[3] = of_norm[2];
+    return all;
+  };
+  Kept kept{SavedTensor(result.sum, "result"), Saved(gain), Saved(bias),     result.norm.mean,
+            result.norm.inverse_deviation,     mask,        probability > 0, epsilon};
+  auto node = make_node("add_norm", inputs, fused_rule(std::move(kept), fused, composed));
+  Variable sum = output_of(node, 0, result.sum);
+  return {sum, output_of(node, 1, result.norm.output)};
+}
+
+// ---- Regularisation and losses ----
 
 /// The backward pass applies dropout with the same mask to the gradient.
 Variable dropout(const Variable& x, const DropoutMask& mask) {

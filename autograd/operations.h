@@ -120,6 +120,15 @@ Variable softmax(const Variable& x, const Tensor& allow = {});
 Variable log_softmax(const Variable& x);
 /// (x − mean) / sqrt(variance + epsilon) · gain + bias over the last dimension [n]; gain, bias [n].
 Variable layer_norm(const Variable& x, const Variable& gain, const Variable& bias, double epsilon = 1e-5);
+/// What add_norm() returns, [..., n] each.
+struct AddedAndNormed {
+  Variable sum, normed;
+};
+/// The sum of a residual connection, residual + dropout(update + number), and its layer norm, in one kernel forward and
+/// one backward. `number` [...] has one number for each row of `update` and gets no gradient; undefined: 0. With a
+/// probability of 0 no random numbers are drawn.
+AddedAndNormed add_norm(const Variable& update, const Variable& residual, const Tensor& number, double probability,
+                        const Variable& gain, const Variable& bias, double epsilon = 1e-5);
 
 // ---- Regularisation and losses ----
 /// Zeroes each element with the given probability and scales the rest by 1 / (1 − probability). The random mask is

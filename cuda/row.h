@@ -168,8 +168,7 @@ class Row {
     return total;
   }
 
-  /// Keeps the values in registers, or in output k for a row that is not held. A thread reads back only the elements
-  /// that it wrote itself, so no barrier is needed.
+  /// Keeps the values in registers, or in output k for a row that is not held.
   template <class F>
   __device__ auto keep(int k, const F& f) const {
     if constexpr (is_held) {
@@ -177,25 +176,36 @@ class Row {
       for_places([&](RowPlace at) { values[at.item] = f(at); });
       return [values](RowPlace at) { return values[at.item]; };
     } else {
-      write(k, f);
-      return [from = address<T>(inputs + k), step = all_.step[inputs + k]](RowPlace at) { return from[at.j * step]; };
+      return write(k, f);
     }
   }
+  /// A thread reads back only the elements that it wrote itself, so no barrier is needed.
   template <class F>
-  __device__ void write(int k, const F& f) const {
+  __device__ auto write(int k, const F& f) const {
     T* to = address<T>(inputs + k);
     const std::int64_t step = all_.step[inputs + k];
     if constexpr (is_held) {
       const bool is_packed = all_.packed >> (inputs + k) & 1;
+      std::array<T, items> written{};
       for_packs([&](int first_item, std::int64_t first, int count) {
         T values[width];
 #pragma unroll
-        for (int i = 0; i < width; ++i) values[i] = i < count ? f(RowPlace{first_item + i, first + i}) : T(0);
+        for (int i = 0; i < width; ++i)
+          values[i] = written[first_item + i] = i < count ? f(RowPlace{first_item + i, first + i}) : T(0);
         store_elements(values, to + first * step, step, is_packed && count == width, count);
       });
+      return [written](RowPlace at) { return written[at.item]; };
     } else {
       for_places([&](RowPlace at) { to[at.j * step] = f(at); });
+      return [to, step](RowPlace at) { return to[at.j * step]; };
     }
+  }
+  /// Each thread computes the random words of every element that it asks for. They decide eight elements, but those are
+  /// 16 apart, and other threads have them.
+  __device__ auto dropout_factors(int k, const DropoutMask& mask) const {
+    return [&mask, begin = offset_[inputs + k]](RowPlace at) {
+      return mask.keeps(begin + at.j) ? static_cast<T>(mask.scale()) : T(0);
+    };
   }
   /// Scans tile by tile, one element per thread; `carried` is the total of all tiles before.
   template <class F>

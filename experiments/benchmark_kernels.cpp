@@ -76,6 +76,19 @@ std::map<std::string, Timing> timings(Device device, std::int64_t rows) {
       {"layer_norm", {2, [=] { layer_norm(x, gain, gain, 1e-5); }}},
       {"layer_norm_backward", {3, [=] { layer_norm_backward(x, y, gain, statistics, statistics); }}},
       {"layer_norm_backward_add", {4, [=] { layer_norm_backward(x, y, gain, statistics, statistics, x); }}},
+      {"add_norm", {4, [=] { add_norm(x, y, {}, DropoutMask(0.1, {1}), gain, gain, 1e-5); }}},
+      {"layer_norm_backward_drop",
+       {4,
+        [=] {
+          const DropoutMask mask(0.1, {1});
+          layer_norm_backward(x, y, gain, statistics, statistics, {}, &mask);
+        }}},
+      {"layer_norm_backward_add_drop",
+       {5,
+        [=] {
+          const DropoutMask mask(0.1, {1});
+          layer_norm_backward(x, y, gain, statistics, statistics, x, &mask);
+        }}},
       {"cross_entropy", {1, [=] { cross_entropy(x, targets, 0.1, -1); }}},
       {"cross_entropy_backward", {2, [=] { cross_entropy_backward(per_row, x, targets, sums, 0.1, -1); }}},
       {"lstm_cell", {2.75, [=] { lstm_cell(x, cell); }}},

@@ -68,6 +68,10 @@ struct AttentionInput {
   bool causal = false;              ///< whether a query sees only the keys up to its own position
   std::int64_t query_offset = 0;    ///< position of the first query among the keys; > 0 in step-by-step decoding
   AttentionTrace* trace = nullptr;  ///< the call stores its intermediate results here, unless null
+  /// Unless this is null, the caller adds the numbers [B, I] that the call stores here, if it stores any, to the rows
+  /// of the result: 0, or NaN for a query that read a number out of range (layers/unseen_rows.h in attention/). A
+  /// caller that reads the rows anyway saves a kernel. Null: the call adds them.
+  Tensor* marks = nullptr;
 
   // Inputs of step-by-step decoding. All of them are optional.
   /// The decoder's input at the step of each query: the embedding of the previous token, [B, I, d_e].

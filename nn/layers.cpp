@@ -18,15 +18,22 @@ Variable LayerNorm::forward(const Variable& x) const {
   return layer_norm(x, gain_, bias_, epsilon_);
 }
 
+AddedAndNormed LayerNorm::forward(const Residual& x) const {
+  if (!x.update.defined()) return {x.states, forward(x.states)};
+  Scope scope = enter();
+  return add_norm(x.update, x.states, x.number, x.dropout, gain_, bias_, epsilon_);
+}
+
+Variable Residual::sum() const {
+  if (!update.defined()) return states;
+  return dropout_add(number.defined() ? update + Variable(number.unsqueeze(-1)) : update, states, dropout);
+}
+
 Dropout::Dropout(double probability) : probability_(probability) {
   require(0 <= probability && probability < 1, "Dropout: the probability is {}; it must be in [0, 1)", probability);
 }
 
 Variable Dropout::forward(const Variable& x) const { return dropout(x, active()); }
-
-Variable Dropout::forward(const Variable& x, const Variable& residual) const {
-  return dropout_add(x, residual, active());
-}
 
 namespace {
 

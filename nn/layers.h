@@ -1,8 +1,20 @@
 /// Layer normalisation, dropout and the feed-forward block.
 #pragma once
+#include "autograd/operations.h"
 #include "nn/linear.h"
 
 namespace fovea {
+
+/// A residual connection whose sum is not computed yet: states + dropout(update + number). The layer norm that reads it
+/// computes the sum too, in one kernel.
+struct Residual {
+  Variable states;       ///< [..., d]
+  Variable update = {};  ///< [..., d]; undefined: the states are the sum
+  Tensor number = {};    ///< one for each row of the update, [...]; undefined: 0
+  double dropout = 0;    ///< the probability of dropping an element of the update
+
+  Variable sum() const;
+};
 
 /// Layer normalisation (Ba et al. 2016) over the last dimension: (x − mean) / sqrt(variance + epsilon) · gain + bias.
 /// Gains start at 1, biases at 0.
@@ -12,6 +24,8 @@ class LayerNorm : public Module {
 
   /// x [..., dim] → [..., dim]
   Variable forward(const Variable& x) const;
+  /// Returns the sum of x and its norm.
+  AddedAndNormed forward(const Residual& x) const;
 
  private:
   double epsilon_;
@@ -26,11 +40,10 @@ class Dropout : public Module {
   explicit Dropout(double probability);
 
   Variable forward(const Variable& x) const;
-  /// Returns residual + dropout(x), computed in one pass over memory.
-  Variable forward(const Variable& x, const Variable& residual) const;
+  /// The probability with which an element is dropped now: 0 in evaluation.
+  double active() const { return training() ? probability_ : 0; }
 
  private:
-  double active() const { return training() ? probability_ : 0; }
   double probability_;
 };
 

@@ -60,13 +60,6 @@ Variable with_usable_padding(const Variable& states, const Tensor& lengths) {
                 });
 }
 
-/// Applies the sub-layer `f` to x, with residual connection, dropout and layer norm in the order of `kind`.
-template <class F>
-Variable residual(const Variable& x, Norm kind, const LayerNorm& norm, const Dropout& dropout, F&& f) {
-  if (kind == Norm::pre) return dropout.forward(f(norm.forward(x)), x);
-  return norm.forward(dropout.forward(f(x), x));
-}
-
 /// Names sub-layers by their kind: "cross", "cross_2", "cross_3", ...
 class SubLayerNames {
  public:
@@ -119,7 +112,7 @@ bool TransformerLayer::has_independent_queries() const {
                      [](const Part& part) { return !part.cross || part.attention->has_independent_queries(); });
 }
 
-Variable TransformerLayer::attend(Part& part, const Variable& states, const StackInput& in) {
+Variable TransformerLayer::attend(Part& part, const Variable& states, const StackInput& in, Tensor* marks) {
   // Hypotheses of one source are passed as queries of one sentence: states [R, 1, d] become [sources, group, d].
   const std::int64_t group = part.cross && in.memory ? in.memory->hypotheses_per_source() : 0;
   AttentionInput attention{.query = group > 1 ? reshape(states, {-1, group, states.size(2)}) : states,
@@ -128,7 +121,8 @@ Variable TransformerLayer::attend(Part& part, const Variable& states, const Stac
                            .key_lengths = part.cross ? in.source_lengths : in.lengths,
                            .key_lengths_are_checked = in.lengths_are_checked,
                            .causal = causal_ && !part.cross,
-                           .query_offset = in.position};
+                           .query_offset = in.position,
+                           .marks = marks};
   attention.memory = in.memory;
   attention.shared = in.shared;
   if (in.traces) {
@@ -140,14 +134,23 @@ Variable TransformerLayer::attend(Part& part, const Variable& states, const Stac
   return group > 1 ? reshape(attended, {-1, 1, attended.size(2)}) : attended;
 }
 
-Variable TransformerLayer::forward(const StackInput& in) {
+/// The residual connection around a sub-layer that reads x, with the layer norm before it or behind it.
+Residual TransformerLayer::after(Part& part, const Residual& x, const StackInput& in) {
+  const bool norm_is_first = norm_ == Norm::pre;
+  AddedAndNormed given;
+  if (norm_is_first)
+    given = part.norm->forward(x);
+  else
+    given.sum = given.normed = x.sum();
+  Residual out{.states = given.sum, .dropout = dropout_.active()};
+  out.update = part.attention ? attend(part, given.normed, in, &out.number) : part.feed_forward->forward(given.normed);
+  return norm_is_first ? out : Residual{part.norm->forward(out).normed};
+}
+
+Residual TransformerLayer::forward(Residual x, const StackInput& in) {
   Scope scope = enter();
-  Variable states = in.states;
-  for (Part& part : parts_)
-    states = residual(states, norm_, *part.norm, dropout_, [&](const Variable& h) {
-      return part.attention ? attend(part, h, in) : part.feed_forward->forward(h);
-    });
-  return states;
+  for (Part& part : parts_) x = after(part, x, in);
+  return x;
 }
 
 TransformerStack::TransformerStack(const TransformerOptions& options, Place place, const SubLayers& sub_layers)
@@ -218,13 +221,17 @@ Variable TransformerStack::forward(const StackInput& in) {
   if (in.source_lengths.defined()) at.source_lengths = in.source_lengths.to(in.states.device());
   if (in.lengths.defined() && !in.memory) at.states = with_usable_padding(in.states, at.lengths);
   const bool recomputes = recompute_ == Recompute::layers && grad_enabled() && !in.traces && !in.memory;
+  Residual x{at.states};
   for (auto& layer : layers_) {
     // Each layer reads the source through a node of its own, which adds up the layer's gradients first: the gradient
     // of the source has the same bits whether a layer is recomputed or not.
     if (in.source.defined() && !in.memory) at.source = reshape(in.source, in.source.shape());
-    at.states = recomputes ? recomputed(*layer, at) : layer->forward(at);
+    if (recomputes)
+      at.states = x.sum(), x = {recomputed(*layer, at)};
+    else
+      x = layer->forward(x, at);
   }
-  return norm_ ? norm_->forward(at.states) : at.states;
+  return norm_ ? norm_->forward(x).normed : x.sum();
 }
 
 }  // namespace fovea

@@ -73,7 +73,9 @@ class TransformerLayer : public Module {
   TransformerLayer(const TransformerOptions& options, int layer, Place place, const SubLayers& sub_layers);
 
   /// Returns the layer's output states, [B, T, d].
-  Variable forward(const StackInput& in);
+  Variable forward(const StackInput& in) { return forward({in.states}, in).sum(); }
+  /// The same for the states x instead of in.states. The sum of the last residual connection is left to the caller.
+  Residual forward(Residual x, const StackInput& in);
   /// Whether Attention::has_independent_queries() holds for every cross-attention.
   bool has_independent_queries() const;
 
@@ -84,7 +86,8 @@ class TransformerLayer : public Module {
     bool cross = false;
     std::unique_ptr<LayerNorm> norm;
   };
-  Variable attend(Part& part, const Variable& states, const StackInput& in);
+  Residual after(Part& part, const Residual& x, const StackInput& in);
+  Variable attend(Part& part, const Variable& states, const StackInput& in, Tensor* marks);
 
   Norm norm_;
   bool causal_;

@@ -306,7 +306,9 @@ Variable forward_with_nan_of_readers(const AttentionInput& input,
   }
   SeenPairs pairs(marks, query.marks);
   const Variable made = forward(out);
-  return made + Variable(pairs.sums.unsqueeze(-1));
+  if (!input.marks) return made + Variable(pairs.sums.unsqueeze(-1));
+  *input.marks = pairs.sums;
+  return made;
 }
 
 }  // namespace

@@ -58,7 +58,8 @@ class SeenPairs {
 /// replaced.
 ///
 /// On the CPU the cost is one pass over the states; on other devices, a kernel for each of them forward and backward,
-/// the sum of a number for each pair of query and key, and an addition to the result.
+/// the sum of a number for each pair of query and key, and an addition to the result, which the caller may make
+/// (AttentionInput::marks).
 Variable forward_without_unseen(const AttentionInput& input, const void* owner, bool keeps_source,
                                 const std::function<Variable(const AttentionInput&)>& forward);
 

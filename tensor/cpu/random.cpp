@@ -101,24 +101,19 @@ template <class T>
 void dropout_factors(const DropoutMask& mask, std::int64_t row, std::int64_t first, std::int64_t end, T* out) {
   const T scale = static_cast<T>(mask.scale());
   const std::uint32_t threshold = mask.threshold();
+  if (threshold == 0) return std::fill(out + first, out + end, scale);
   const std::int64_t first_of_row = row * mask.groups_in_row();
-  constexpr std::int64_t group_size = DropoutMask::group;
+  constexpr std::int64_t group_size = DropoutMask::group, lanes = DropoutMask::lanes;
+  // The bounds are variables, because GCC makes scalar code of a loop over 16 lanes.
+  auto write = [&](const std::uint32_t* words, int shift, std::int64_t lane, std::int64_t last, T* to) {
+    for (; lane < last; ++lane) to[lane] = ((words[lane] >> shift) & 0xffffU) >= threshold ? scale : T(0);
+  };
   for (std::int64_t group = first / group_size; group * group_size < end; ++group) {
-    auto blocks = cpu::sixteen_blocks(mask.position(), static_cast<std::uint64_t>(16 * (first_of_row + group)));
+    const auto blocks = cpu::sixteen_blocks(mask.position(), static_cast<std::uint64_t>(16 * (first_of_row + group)));
     for (int k = 0; k < 8; ++k) {
-      std::int64_t begin = group * group_size + 16 * k;
-      if (begin + 16 <= first || end <= begin) continue;
-      auto write = [&](T* to) {
-        for (int lane = 0; lane < 16; ++lane)
-          to[lane] = ((blocks.word[k / 2][lane] >> (k % 2 * 16)) & 0xffffU) >= threshold ? scale : T(0);
-      };
-      if (first <= begin && begin + 16 <= end) {
-        write(out + begin);
-        continue;
-      }
-      T factors[16];
-      write(factors);
-      for (std::int64_t j = std::max(first, begin); j < std::min(end, begin + 16); ++j) out[j] = factors[j - begin];
+      const std::int64_t begin = group * group_size + lanes * k;
+      write(blocks.word[k / 2], k % 2 * 16, std::max<std::int64_t>(first - begin, 0), std::min(end - begin, lanes),
+            out + begin);
     }
   }
 }

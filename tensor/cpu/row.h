@@ -5,6 +5,7 @@
 #include <array>
 
 #include "tensor/cpu/row_loop.h"
+#include "tensor/random.h"
 #include "tensor/reduce.h"
 #include "tensor/rows.h"
 
@@ -69,6 +70,7 @@ class Row {
   const std::uint8_t* allow;          ///< the mask, padded with 0 to whole vectors; null if there is none
   T* columns;                         ///< the column sums to add to, [Formula::column_sums, n]
   std::int64_t n;
+  std::int64_t begin;  ///< the number of elements before this row in an output that has elements
 
   std::int64_t size() const { return n; }
 
@@ -131,15 +133,20 @@ class Row {
       for_places([&](auto at) { values[decltype(at)::chunk] = f(at); });
       return [values](auto at) { return values[decltype(at)::chunk]; };
     } else {
-      write(k, f);
-      return [from = output(k)](auto at) { return load_vector(static_cast<const T*>(from) + at.first, at.count); };
+      return write(k, f);
     }
   }
 
   template <class F>
-  FOVEA_INLINE void write(int k, const F& f) const {
+  FOVEA_INLINE auto write(int k, const F& f) const {
     T* to = output(k);
     for_places([&](auto at) { store_vector(f(at), to + at.first, at.count); });
+    return written(k);
+  }
+  /// Stores the factors of the whole row, because a vector of the row may lie in two groups of the mask.
+  FOVEA_INLINE auto dropout_factors(int k, const DropoutMask& mask) const {
+    fovea::dropout_factors(mask, 0, begin, begin + n, output(k) - begin);
+    return written(k);
   }
   template <class F>
   void scan(int k, const F& f, bool reverse) const {
@@ -158,6 +165,10 @@ class Row {
 
  private:
   T* output(int k) const { return static_cast<T*>(first[Formula::inputs.size() + static_cast<std::size_t>(k)]); }
+  /// Returns a function that gives the elements that output k has at a place.
+  auto written(int k) const {
+    return [from = output(k)](auto at) { return load_vector(static_cast<const T*>(from) + at.first, at.count); };
+  }
 
   template <std::size_t count, class Count>
   static FOVEA_INLINE void add(V (&part)[count], const std::array<V, count>& more, Count elements) {
@@ -233,6 +244,7 @@ class RowTensors {
     row.allow = is_masked ? reinterpret_cast<const std::uint8_t*>(base[operands]) + offset[operands] : nullptr;
     row.columns = columns;
     row.n = n;
+    row.begin = offset[Formula::inputs.size()];
     return row;
   }
   /// Looks up the addresses of the operands; must be called once before row().

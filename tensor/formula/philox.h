@@ -93,7 +93,7 @@ class DropoutMask {
   DropoutMask(double probability, RandomPosition at, std::int64_t row_length = one_row);
 
   /// The factor 1 / (1 − probability) for kept elements, with which dropout does not change the expectation.
-  double scale() const { return scale_; }
+  FOVEA_HD double scale() const { return scale_; }
   /// An element is kept if its 16 random bits, as a number, are at least this threshold.
   std::uint32_t threshold() const { return threshold_; }
   RandomPosition position() const { return position_; }
@@ -139,6 +139,12 @@ class DropoutMask {
   /// Whether element 16 k + lane of a group is kept, where `words` is the result of words(g, lane).
   FOVEA_HD bool keeps(const PhiloxBlock<std::uint32_t>& words, int k) const {
     return ((words.word[k / 2] >> (k % 2 * 16)) & 0xffffU) >= threshold_;
+  }
+  /// Whether element `e`, counted in row-major order, is kept, for a mask of one row. A caller of many elements asks
+  /// for words(), which decide eight.
+  FOVEA_HD bool keeps(std::int64_t e) const {
+    const int in_group = static_cast<int>(e % group);
+    return threshold_ == 0 || keeps(words(e / group, in_group % lanes), in_group / lanes);
   }
 
  private:

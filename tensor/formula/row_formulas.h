@@ -12,7 +12,11 @@
 ///   row.sums(f)                    returns several sums: f returns a std::array of values
 ///   row.keep(k, f)                 computes f once at every position, and returns a function that gives these values.
 ///                                  They may be stored in output k, which must be written afterwards
-///   row.write(k, f)                sets output k to f(at) at every position
+///   row.write(k, f)                sets output k to f(at) at every position, and returns a function that gives these
+///                                  values
+///   row.dropout_factors(k, mask)   returns a function that gives mask.scale() where the mask, of one row, keeps the
+///                                  element and 0 where it drops it; elements are counted in output k, which is
+///                                  contiguous. It may store the factors there; write(k) may read them
 ///   row.write_element(k, j, x)     sets element j of output k to x
 ///   row.scan(k, f, reverse)        sets output k to the prefix sums of f, each including its own position, or with
 ///                                  reverse to the suffix sums; added up in f64
@@ -37,6 +41,7 @@
 #include "tensor/formula/dual.h"
 #include "tensor/formula/list.h"
 #include "tensor/formula/math.h"
+#include "tensor/formula/philox.h"
 
 namespace fovea::formula {
 
@@ -213,20 +218,27 @@ struct LayerNorm : RowFormula {
 
   template <class Row>
   FOVEA_HD FOVEA_INLINE void operator()(Row& row) const {
+    normalise(row, [&](auto at) { return row.in(0, at); });
+  }
+
+ protected:
+  /// Writes the outputs for a row with the elements x(at).
+  template <class Row, class X>
+  FOVEA_HD FOVEA_INLINE void normalise(Row& row, const X& x) const {
     using T = typename Row::Number;
     const double share = 1 / static_cast<double>(row.size());
-    const T mean = static_cast<T>(row.sum([&](auto at) { return row.in(0, at); }) * share);
+    const T mean = static_cast<T>(row.sum(x) * share);
     const double variance = share * row.sum([&](auto at) {
-      auto distance = row.in(0, at) - mean;
+      auto distance = x(at) - mean;
       return distance * distance;
     });
     // the mean's rounding error is then a small part of the deviation, and squares neither overflow nor underflow
     const double size = static_cast<double>(mean);
     if (!(variance > size * size / 64 && variance >= least<T>() && variance <= std::numeric_limits<double>::max()))
-      return carefully(row);
+      return carefully(row, x);
     const double inverse = 1 / sqrt(variance + epsilon);
     const T factor = static_cast<T>(inverse);
-    row.write(0, [&](auto at) { return (row.in(0, at) - mean) * factor * row.in(1, at) + row.in(2, at); });
+    row.write(0, [&](auto at) { return (x(at) - mean) * factor * row.in(1, at) + row.in(2, at); });
     row.write_precise_number(1, size);
     row.write_precise_number(2, inverse);
   }
@@ -237,22 +249,22 @@ struct LayerNorm : RowFormula {
   };
 
   /// The result for any row.
-  template <class Row>
-  FOVEA_HD void carefully(Row& row) const {
+  template <class Row, class X>
+  FOVEA_HD void carefully(Row& row, const X& x) const {
     using T = typename Row::Number;
     T scale = 1;
-    Moments of = moments(row, scale);
+    Moments of = moments(row, x, scale);
     if (!(of.variance + epsilon >= least<T>() && of.variance <= std::numeric_limits<double>::max())) {
       // Squares overflowed or underflowed; a NaN or an infinity in the row comes here too, and stays.
-      scale = scale_for<T>(static_cast<double>(row.maximum([&](auto at) { return abs(row.in(0, at)); })));
-      of = moments(row, scale);
+      scale = scale_for<T>(static_cast<double>(row.maximum([&](auto at) { return abs(x(at)); })));
+      of = moments(row, x, scale);
       if (of.variance == 0) of.mean /= static_cast<double>(scale), scale = 1;  // ε would underflow or overflow instead
     }
     const double size = static_cast<double>(scale), square = of.variance + epsilon * size * size;
     const double inverse = 1 / sqrt(square);
     const Distances<T> distances(scale, of.mean);
     const T factor = static_cast<T>(inverse);
-    row.write(0, [&](auto at) { return distances.of(row.in(0, at)) * factor * row.in(1, at) + row.in(2, at); });
+    row.write(0, [&](auto at) { return distances.of(x(at)) * factor * row.in(1, at) + row.in(2, at); });
     row.write_precise_number(1, of.mean / size);
     row.write_precise_number(2, inverse * size);
   }
@@ -263,13 +275,14 @@ struct LayerNorm : RowFormula {
     return sizeof(T) == 4 ? 0x1p-80 : 0x1p-900;
   }
 
-  template <class Row, class T>
-  static FOVEA_HD FOVEA_INLINE Moments moments(Row& row, T scale) {
+  template <class Row, class X, class T>
+  static FOVEA_HD FOVEA_INLINE Moments moments(Row& row, const X& x, T scale) {
     const double n = static_cast<double>(row.size());
-    const T rough = static_cast<T>(row.sum([&](auto at) { return row.in(0, at) * scale; }) / n);
+    const T rough = static_cast<T>(row.sum([&](auto at) { return x(at) * scale; }) / n);
     auto sums = row.sums([&](auto at) {
-      auto x = row.in(0, at);
-      auto distance = fma(x, decltype(x)(scale), decltype(x)(-rough));
+      auto element = x(at);
+      using Number = decltype(element);
+      auto distance = fma(element, Number(scale), Number(-rough));
       return std::array{distance, distance * distance};
     });
     const double off = sums[0] / n, variance = sums[1] / n - off * off;
@@ -277,13 +290,60 @@ struct LayerNorm : RowFormula {
   }
 };
 
+/// x · factor, where the factor is one of dropout: 0 drops the element, also one that is NaN.
+template <class X>
+FOVEA_HD FOVEA_INLINE X kept(X x, X factor) {
+  const X zero(0);
+  return select(factor == zero, zero, x * factor);
+}
+
+/// The sum of a residual connection, and its layer norm. Inputs: the update, gain, bias, the residual, and a number for
+/// each row that is added to the update. Output 3 is residual + dropout(update + number), the others are those of
+/// LayerNorm for that sum.
+struct AddNorm : LayerNorm {
+  static constexpr const char* name = "add_norm";
+  static constexpr std::array inputs{RowOperand::elements, RowOperand::elements, RowOperand::elements,
+                                     RowOperand::elements, RowOperand::number};
+  static constexpr std::array outputs{RowOperand::elements, RowOperand::precise_number, RowOperand::precise_number,
+                                      RowOperand::elements};
+  static constexpr int cost = 8;
+  DropoutMask mask;
+
+  template <class Row>
+  FOVEA_HD FOVEA_INLINE void operator()(Row& row) const {
+    const auto number = row.number(4);
+    const auto factor = row.dropout_factors(3, mask);
+    normalise(row, row.write(3, [&](auto at) {
+      const auto update = row.in(0, at) + number;
+      return row.in(3, at) + kept(update, factor(at));
+    }));
+  }
+};
+
+/// The member `mask` of formulas that drop elements.
+template <bool drops>
+struct MaskIf {
+  DropoutMask mask;
+};
+template <>
+struct MaskIf<false> {};
+
 /// The backward pass of LayerNorm. Inputs: the gradient g with respect to its first output, x, gain, and the mean and
 /// the inverse = 1 / √(variance + ε) of the row. With x̂ = (x − mean) · inverse and h = g · gain, the gradient with
 /// respect to x is inverse · (h − mean(h) − x̂ · mean(h x̂)). The column sums are the gradients with respect to gain,
-/// Σ g x̂ over all rows, and bias, Σ g. With `adds`, input 5 is added to the gradient with respect to x.
-template <bool adds>
-struct LayerNormGradient : RowFormula {
-  static constexpr std::array outputs{RowOperand::elements};
+/// Σ g x̂ over all rows, and bias, Σ g. With `adds`, input 5 is added to the gradient with respect to x. With `drops`,
+/// output 1 is dropout of that gradient: the backward pass of AddNorm.
+template <bool adds, bool drops>
+struct LayerNormGradient : RowFormula, MaskIf<drops> {
+  static constexpr const char* name = adds    ? drops ? "layer_norm_backward_add_drop" : "layer_norm_backward_add"
+                                      : drops ? "layer_norm_backward_drop"
+                                              : "layer_norm_backward";
+  static constexpr auto inputs = [] {
+    std::array<RowOperand, adds ? 6 : 5> all{};  // operands that have elements, but for two
+    all[3] = all[4] = RowOperand::precise_number;
+    return all;
+  }();
+  static constexpr std::array<RowOperand, drops ? 2 : 1> outputs{};
   static constexpr int column_sums = 2, cost = 8;
 
   template <class Row>
@@ -314,8 +374,8 @@ struct LayerNormGradient : RowFormula {
 
   /// Writes the gradients, given the normalised elements and the product of a gradient and a factor.
   template <class Row, class Normal, class Product>
-  static FOVEA_HD FOVEA_INLINE void propagate(Row& row, const Normal& normal, typename Row::Number inverse,
-                                              const Product& product) {
+  FOVEA_HD FOVEA_INLINE void propagate(Row& row, const Normal& normal, typename Row::Number inverse,
+                                       const Product& product) const {
     using T = typename Row::Number;
     const double share = 1 / static_cast<double>(row.size());
     auto h = [&](auto at) { return product(row.in(0, at), row.in(2, at)); };
@@ -324,7 +384,7 @@ struct LayerNormGradient : RowFormula {
       return std::array{upstream, product(upstream, normal(at))};
     });
     const T mean_h = static_cast<T>(sums[0] * share), mean_product = static_cast<T>(sums[1] * share);
-    row.write(0, [&](auto at) {
+    const auto of_x = row.write(0, [&](auto at) {
       auto upstream = h(at);
       using Number = decltype(upstream);
       const Number along = product(Number(mean_product), normal(at));
@@ -334,19 +394,13 @@ struct LayerNormGradient : RowFormula {
       else
         return gradient;
     });
+    if constexpr (drops) {
+      const auto factor = row.dropout_factors(1, this->mask);
+      row.write(1, [&](auto at) { return kept(of_x(at), factor(at)); });
+    }
     row.add_to_column(0, [&](auto at) { return product(row.in(0, at), normal(at)); });
     row.add_to_column(1, [&](auto at) { return row.in(0, at); });
   }
-};
-struct LayerNormBackward : LayerNormGradient<false> {
-  static constexpr const char* name = "layer_norm_backward";
-  static constexpr std::array inputs{RowOperand::elements, RowOperand::elements, RowOperand::elements,
-                                     RowOperand::precise_number, RowOperand::precise_number};
-};
-struct LayerNormBackwardAdd : LayerNormGradient<true> {
-  static constexpr const char* name = "layer_norm_backward_add";
-  static constexpr std::array inputs{RowOperand::elements,       RowOperand::elements,       RowOperand::elements,
-                                     RowOperand::precise_number, RowOperand::precise_number, RowOperand::elements};
 };
 
 /// Cross-entropy with label smoothing ε (Szegedy et al. 2016). Inputs: the logits and the target of the row. Outputs:
@@ -398,7 +452,10 @@ struct CrossEntropyBackward : RowFormula {
     const std::int64_t target = row.index(1);
     auto z = [&](auto at) { return row.in(0, at); };
     const T g = row.number(2);
-    if (target == ignored || g == T(0)) return row.write(0, [&](auto at) { return decltype(z(at))(T(0)); });
+    if (target == ignored || g == T(0)) {
+      row.write(0, [&](auto at) { return decltype(z(at))(T(0)); });
+      return;
+    }
     const double total = row.precise_number(3), share = label_smoothing / static_cast<double>(row.size());
     const T high = static_cast<T>(total), everywhere = static_cast<T>(share);
     const T low = total == infinity<double> ? T(0) : static_cast<T>(total - static_cast<double>(high));
@@ -506,8 +563,9 @@ struct AllowedSum : RowFormula {
   }
 };
 
-using RowFormulas = FunctorList<Softmax, SoftmaxBackward, LogSoftmax, LogSoftmaxBackward, LogSumExp, LayerNorm,
-                                LayerNormBackward, LayerNormBackwardAdd, CrossEntropy, CrossEntropyBackward, Sparsemax,
-                                CumulativeSum, WithinRange, AllowedSum>;
+using RowFormulas = FunctorList<Softmax, SoftmaxBackward, LogSoftmax, LogSoftmaxBackward, LogSumExp, LayerNorm, AddNorm,
+                                LayerNormGradient<false, false>, LayerNormGradient<false, true>,
+                                LayerNormGradient<true, false>, LayerNormGradient<true, true>, CrossEntropy,
+                                CrossEntropyBackward, Sparsemax, CumulativeSum, WithinRange, AllowedSum>;
 
 }  // namespace fovea::formula

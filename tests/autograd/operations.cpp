@@ -29,6 +29,7 @@ std::vector<OperationCase> operation_cases() {
   Tensor offsets = here(Tensor::from(std::vector<std::int32_t>{0, 1, 2, 2, 1, 0, 0, 2}, {2, 4}));
   Tensor allow = here(Tensor::of({1, 0, 1, 1, 0, 0, 0, 0, 1, 1, 1, 1}, {3, 4}, DType::boolean));
   Tensor targets = here(Tensor::from(std::vector<std::int32_t>{3, -1, 0}, {3}));
+  Tensor numbers = here(Tensor::of({0.5, -1, 2, 0.25, -3, 1}, {2, 3}));
   Tensor soft = here(Tensor::of({0, 1, 0.3, 1, 0.5, 0}, {2, 3}));
   return {
       {"add", [](const Inputs& x) { return x[0] + x[1]; }, {in({2, 3}, 1), in({3}, 2)}},
@@ -105,6 +106,24 @@ std::vector<OperationCase> operation_cases() {
       {"layer_norm",
        [](const Inputs& x) { return layer_norm(x[0], x[1], x[2]); },
        {in({3, 6}, 1), in({6}, 2), in({6}, 3)}},
+      {"add_norm",
+       [](const Inputs& x) {
+         const auto [sum, normed] = add_norm(x[0], x[1], {}, 0.3, x[2], x[3]);
+         return square(sum) * normed + sum;
+       },
+       {in({3, 6}, 1), in({3, 6}, 4), in({6}, 2), in({6}, 3)}},
+      {"add_norm without dropout",
+       [numbers](const Inputs& x) {
+         const auto [sum, normed] = add_norm(x[0], x[1], numbers, 0, x[2], x[3]);
+         return square(sum) * normed;
+       },
+       {in({2, 3, 5}, 1), in({2, 3, 5}, 4), in({5}, 2), in({5}, 3)}},
+      {"add_norm, the norm alone",
+       [numbers](const Inputs& x) { return add_norm(x[0], x[1], numbers, 0.3, x[2], x[3]).normed; },
+       {in({2, 3, 5}, 1), in({2, 3, 5}, 4), in({5}, 2), in({5}, 3)}},
+      {"add_norm, the sum alone",
+       [](const Inputs& x) { return square(add_norm(x[0], x[1], {}, 0.3, x[2], x[3]).sum); },
+       {in({3, 6}, 1), in({3, 6}, 4), in({6}, 2), in({6}, 3)}},
       {"dropout", [](const Inputs& x) { return square(dropout(x[0], 0.3)); }, {in({5, 7}, 1)}},
       {"dropout_add",
        [](const Inputs& x) { return square(dropout_add(x[0], x[1], 0.4)); },
@@ -153,6 +172,7 @@ BOOST_AUTO_TEST_CASE(a_row_with_a_zero_cotangent_sends_back_zeros_whatever_it_ho
       {"softmax masked", [allow](const Inputs& x) { return softmax(x[0], allow); }, {}},
       {"log_softmax", [](const Inputs& x) { return log_softmax(x[0]); }, {}},
       {"layer_norm", [](const Inputs& x) { return layer_norm(x[0], x[1], x[2]); }, {gain, bias}},
+      {"add_norm", [](const Inputs& x) { return add_norm(x[0], x[0], {}, 0, x[1], x[2]).normed; }, {gain, bias}},
       {"cross_entropy", [targets](const Inputs& x) { return cross_entropy(x[0], targets); }, {}},
       {"smoothed", [targets](const Inputs& x) { return cross_entropy(x[0], targets, {.label_smoothing = 0.1}); }, {}},
       {"maximum_over", [](const Inputs& x) { return maximum_over(x[0], -1); }, {}},

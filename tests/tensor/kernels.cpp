@@ -96,6 +96,14 @@ BOOST_AUTO_TEST_CASE(operands_on_two_devices_are_refused, *skipped_for([]() -> s
        [](auto& x, auto& y) { layer_norm_backward(y, x, x.select(0, 0), x.select(0, 0), x.select(0, 0)); }},
       {"layer_norm_backward_add",
        [](auto& x, auto& y) { layer_norm_backward(x, x, x.select(0, 0), x.select(0, 0), x.select(0, 0), y); }},
+      {"add_norm",
+       [](auto& x, auto& y) {
+         add_norm(x, y, {}, DropoutMask(0.5, {1, 2}), x.select(0, 0), x.select(0, 0), 1e-5);
+       }},
+      {"add_norm, number",
+       [](auto& x, auto& y) {
+         add_norm(x, x, y.select(0, 0), DropoutMask(0.5, {1, 2}), x.select(0, 0), x.select(0, 0), 1e-5);
+       }},
       {"cross_entropy", [&](auto& x, auto& y) { cross_entropy(x, index(y).select(0, 0), 0, -1); }},
       {"cross_entropy_backward",
        [&](auto& x, auto& y) {

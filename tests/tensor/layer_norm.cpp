@@ -1,6 +1,7 @@
 #include "tensor/layer_norm.h"
 
 #include "tensor/map.h"
+#include "tensor/random.h"
 #include "tests/tensor/kernel_cases.h"
 
 using namespace fovea;
@@ -168,6 +169,65 @@ BOOST_AUTO_TEST_CASE(threads_do_not_matter_and_repetition_allocates_nothing) {
   };
   check_threads_do_not_matter(compute);
   check_steady(compute);
+}
+
+/// Whether two tensors have the same bits; on a GPU the compiler may round products in sums differently.
+void check_alike(const Tensor& found, const Tensor& expected, const std::string& what) {
+  check_close(found, expected.to_vector<double>(), test_device() == Device::cpu ? 0 : 1e-5, what);
+}
+
+BOOST_AUTO_TEST_CASE(add_norm_is_dropout_an_addition_and_layer_norm) {
+  for (DType dtype : {DType::f32, DType::f64})
+    for (std::int64_t n : {1, 3, 17, 64, 128, 130, 600, 4200})
+      for (double probability : {0.0, 0.3})
+        for (bool has_number : {false, true}) {
+          const std::string what = fmt::format("{} n = {}, dropout {}", name(dtype), n, probability);
+          auto random = [&](const Shape& shape, unsigned salt) { return random_tensor(shape, dtype, -1, 2, salt); };
+          const Tensor update = random({n, 5, 2}, 1).transpose(0, 2), residual = random({2, 5, n}, 2),
+                       number = has_number ? random({5, 2}, 3).transpose(0, 1) : Tensor(), gain = random({n}, 4),
+                       bias = random({n}, 5), g = random({2, 5, n}, 6), added = random({2, 5, n}, 7);
+          const DropoutMask mask(probability, {.seed = 8, .offset = 3, .stream = 9});
+          const AddNormResult both = add_norm(update, residual, number, mask, gain, bias, epsilon);
+          const Tensor moved = has_number ? map(Add{}, update, number.unsqueeze(-1)) : update;
+          check_alike(both.sum, dropout_add(moved, residual, mask), what + " sum");
+          const LayerNormResult norm = layer_norm(both.sum, gain, bias, epsilon);
+          check_alike(both.norm.output, norm.output, what + " norm");
+          check_alike(both.norm.mean, norm.mean, what + " mean");
+          check_alike(both.norm.inverse_deviation, norm.inverse_deviation, what + " inverse");
+          for (const Tensor& more : {Tensor(), added}) {
+            auto gradients = [&](const DropoutMask* with) {
+              return layer_norm_backward(g, both.sum, gain, norm.mean, norm.inverse_deviation, more, with);
+            };
+            const LayerNormGradients plain = gradients(nullptr), dropping = gradients(&mask);
+            check_alike(dropping.x, plain.x, what + " dx");
+            check_alike(dropping.gain, plain.gain, what + " dgain");
+            check_alike(dropping.bias, plain.bias, what + " dbias");
+            check_alike(dropping.dropped, dropout(dropping.x, mask), what + " dupdate");
+          }
+        }
+}
+
+BOOST_AUTO_TEST_CASE(add_norm_drops_what_is_not_finite_and_adds_the_number_of_a_row_to_its_own_elements) {
+  const Tensor bad = here(Tensor::full({2, 200}, std::numeric_limits<double>::infinity())),
+               zero = here(Tensor::zeros({2, 200})), gain = here(Tensor::full({200}, 1)),
+               number = here(Tensor::of({0, std::numeric_limits<double>::quiet_NaN()}, {2}, DType::f32));
+  const DropoutMask mask(0.5, {1});
+  const std::vector<double> kept = dropout(here(Tensor::full({2, 200}, 1)), mask).to_vector<double>(),
+                            sum = add_norm(bad, zero, {}, mask, gain, gain, epsilon).sum.to_vector<double>();
+  for (std::size_t k = 0; k < sum.size(); ++k) BOOST_TEST((kept[k] == 0 ? sum[k] == 0 : std::isinf(sum[k])));
+  const std::vector<double> with_nan = add_norm(zero, zero, number, mask, gain, gain, epsilon).sum.to_vector<double>();
+  for (std::size_t k = 0; k < with_nan.size(); ++k) BOOST_TEST(std::isnan(with_nan[k]) == (k >= 200 && kept[k] != 0));
+}
+
+BOOST_AUTO_TEST_CASE(add_norm_refuses_operands_that_differ) {
+  const Tensor x = here(Tensor::zeros({3, 5})), four = here(Tensor::zeros({4})), five = here(Tensor::zeros({5}));
+  const DropoutMask mask(0.5, {1}), rows(0.5, {1}, 5);
+  check_fails_with([&] { add_norm(x, five, {}, mask, five, five, epsilon); },
+                   "add_norm: the operands differ: f32 [3, 5]");
+  check_fails_with([&] { add_norm(x, x, four, mask, five, five, epsilon); },
+                   "add_norm: the numbers of the rows are f32 [4], the update f32 [3, 5]; they must be f32 [3]");
+  check_fails_with([&] { add_norm(x, x, {}, rows, five, five, epsilon); },
+                   "add_norm: the dropout mask has rows of 5; it must have one row");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

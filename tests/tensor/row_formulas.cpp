@@ -16,6 +16,7 @@ struct PlainRow {
   std::vector<double*> outputs;
   const double* allow;  ///< null: everything
   double* columns;
+  std::int64_t begin;  ///< the number of elements before this row
 
   std::int64_t size() const { return n; }
   double in(int k, std::int64_t j) const { return inputs[static_cast<std::size_t>(k)][j]; }
@@ -50,8 +51,12 @@ struct PlainRow {
     return [values](std::int64_t j) { return values[static_cast<std::size_t>(j)]; };
   }
   template <class F>
-  void write(int k, const F& f) const {
+  auto write(int k, const F& f) const {
     for (std::int64_t j = 0; j < n; ++j) write_element(k, j, f(j));
+    return [to = outputs[static_cast<std::size_t>(k)]](std::int64_t j) { return to[j]; };
+  }
+  auto dropout_factors(int, const DropoutMask& mask) const {
+    return [&mask, first = begin](std::int64_t j) { return mask.keeps(first + j) ? mask.scale() : 0; };
   }
   template <class F>
   void scan(int k, const F& f, bool reverse) const {
@@ -72,10 +77,22 @@ struct PlainRow {
 
 constexpr std::int64_t rows = 6;
 
+/// A formula without options, but for its dropout mask, where it has one.
+template <class Formula>
+Formula plain_formula() {
+  const DropoutMask mask(0.4, {.seed = 3, .stream = 5});
+  if constexpr (std::is_same_v<Formula, formula::AddNorm>)
+    return {{{}, 0}, mask};
+  else if constexpr (requires(Formula f) { f.mask; })
+    return {{}, {mask}};
+  else
+    return {};
+}
+
 /// Random operands of `rows` rows of n elements; a formula's options, where it has any.
 template <class Formula>
 struct Case {
-  Formula formula{};
+  Formula formula = plain_formula<Formula>();
   std::int64_t n;
   std::vector<Tensor> inputs, outputs;
   Tensor mask, column_sums;
@@ -126,7 +143,7 @@ struct Case {
     std::vector<double> allow = mask.defined() ? mask.to_vector<double>() : std::vector<double>();
     std::vector<double> columns(static_cast<std::size_t>(Formula::column_sums * n));
     for (std::int64_t r = 0; r < rows; ++r) {
-      PlainRow row{n, {}, {}, mask.defined() ? allow.data() + r * n : nullptr, columns.data()};
+      PlainRow row{n, {}, {}, mask.defined() ? allow.data() + r * n : nullptr, columns.data(), r * n};
       for (std::size_t k = 0; k < from.size(); ++k)
         row.inputs.push_back(from[k].data() + (Formula::inputs[k] == formula::RowOperand::elements ? r * n : r));
       for (std::size_t k = 0; k < to.size(); ++k)
