@@ -399,10 +399,18 @@ Variable cast(const Variable& x, DType dtype) {
 
 // ---- Picking by index ----
 
+/// A table that is read in several places, or is an output layer too, may have a gradient already when the rule comes:
+/// the rows are added to it, and the table is not walked again.
 Variable gather_rows(const Variable& table, const Tensor& index) {
   return record("gather_rows", gather_rows(table.value_for("gather_rows"), index), {table},
                 [index = SavedTensor(index, "index")](const Variable& g, const Node& node) {
-                  return scatter_rows(g, index.get(node), node.inputs()[0].shape[0]);
+                  const Tensor& places = index.get(node);
+                  const Variable arrived = node.take_arrived(0);
+                  if (!arrived.defined()) return scatter_rows(g, places, node.inputs()[0].shape[0]);
+                  const bool is_ours = arrived.is_sole_owner() && arrived.value().is_dense();
+                  Tensor total = is_ours ? arrived.value() : arrived.value().clone();
+                  scatter_add_rows(total, places, g.value());
+                  return Variable(total);
                 });
 }
 

@@ -4,10 +4,6 @@
 #include <cmath>
 
 #include "autograd/operations.h"
-#include "tensor/comparison.h"
-#include "tensor/constant.h"
-#include "tensor/gather.h"
-#include "tensor/range.h"
 
 namespace fovea {
 
@@ -17,44 +13,21 @@ Initializer embedding_initializer(std::int64_t dim) {
   return Initializer::normal(1 / std::sqrt(static_cast<double>(dim)));
 }
 
-/// gather_rows() with zeros in place of row `padding` of the table. An output layer that shares the table may have
-/// given that row other numbers.
-Tensor rows_except(const Tensor& table, const Tensor& index, std::int64_t padding) {
-  Tensor rows = gather_rows(table, index);
-  if (table.device() == Device::cpu && are_within(table.select(0, padding), 0)) return rows;
-  const Tensor is_padding = equal(index, constant_like(index, static_cast<double>(padding)));
-  return where(is_padding.unsqueeze(-1), constant_like(rows, 0), rows);
-}
+/// An element of the vector of a token: that of the table's row, scaled, and 0 for padding. An output layer that shares
+/// the table may have given padding's row other numbers.
+struct OfToken {
+  static constexpr const char* name = "of_token";
+  double scale, padding;
+  template <class T>
+  FOVEA_HD FOVEA_INLINE T operator()(T element, T token) const {
+    return select(token == T(padding), T(0), element * T(scale));
+  }
+};
 
-/// g with 0 in the rows that belong to the padding.
-Tensor without_padding(const Tensor& g, const Tensor& index, std::int64_t padding) {
-  const Tensor is_padding = equal(index, constant_like(index, static_cast<double>(padding)));
-  return where(is_padding.unsqueeze(-1), constant_like(g, 0), g);
-}
-
-/// rows_except() with its gradient, which is 0 for row `padding` of the table. A table that is read in several places,
-/// or is an output layer too, already has a gradient: the rows are added to it, and the table is not walked again.
-Variable gather_rows_except(const Variable& table, const Tensor& index, std::int64_t padding) {
-  return record(
-      "gather_rows", rows_except(table.value(), index, padding), {table},
-      [index = SavedTensor(index, "index"), padding, rows = table.size(0)](const Gradients& g, const Node& node) {
-        if (!grad_enabled())
-          if (Variable arrived = node.take_arrived(0); arrived.defined()) {
-            Tensor total =
-                arrived.is_sole_owner() && arrived.value().is_dense() ? arrived.value() : arrived.value().clone();
-            const Tensor& tokens = index.get(node);
-            scatter_add_rows(total, tokens, without_padding(g[0].value(), tokens, padding));
-            return Gradients{Variable(total)};
-          }
-        Variable gradient = scatter_rows(g[0], index.get(node), rows);
-        if (!gradient.requires_grad()) {
-          gradient.value().select(0, padding).fill(0);
-          return Gradients{gradient};
-        }
-        Tensor keep = Tensor::full({rows, 1}, 1, gradient.dtype(), gradient.device());
-        keep.select(0, padding).fill(0);
-        return Gradients{gradient * Variable(keep)};
-      });
+/// OfToken of all rows. It is linear, and so the formula of its own gradient.
+Variable of_tokens(const OfToken& formula, const Variable& rows, const Tensor& tokens) {
+  return record("of_token", map(formula, rows.value(), tokens), {rows},
+                [=](const Variable& g) { return of_tokens(formula, g, tokens); });
 }
 
 }  // namespace
@@ -74,9 +47,12 @@ Embedding::Embedding(std::int64_t vocabulary, std::int64_t dim, const Options& o
 Variable Embedding::forward(const Tensor& tokens) const {
   Scope scope = enter();
   const Tensor index = tokens.to(weight_.device());
-  Variable rows =
-      options_.padding ? gather_rows_except(weight_, index, *options_.padding) : gather_rows(weight_, index);
-  return options_.scale ? rows * std::sqrt(static_cast<double>(weight_.size(1))) : rows;
+  const Variable rows = gather_rows(weight_, index);
+  if (!options_.padding && !options_.scale) return rows;
+  constexpr double no_token = -1;
+  const OfToken formula{options_.scale ? std::sqrt(static_cast<double>(weight_.size(1))) : 1,
+                        options_.padding ? static_cast<double>(*options_.padding) : no_token};
+  return of_tokens(formula, rows, index.to(rows.dtype()).unsqueeze(-1));
 }
 
 Tensor sinusoidal_positions(std::int64_t T, std::int64_t dim, std::int64_t begin) {

@@ -34,18 +34,35 @@ Variable cross_entropy_loss(const Variable& logits, const Tensor& targets, const
 
 namespace {
 
-/// Returns the indices of the rows whose target is not ignored, i64 [N], or an undefined tensor if the targets are on a
-/// GPU: the host would have to wait for their number. All rows are computed then, and the ignored ones have no loss.
-Tensor counted_rows(const Tensor& targets, std::int64_t ignored) {
-  if (targets.device() != Device::cpu) return {};
-  std::vector<std::int64_t> values = targets.to_vector<std::int64_t>(), rows;
-  for (std::size_t row = 0; row < values.size(); ++row)
-    if (values[row] != ignored) rows.push_back(static_cast<std::int64_t>(row));
-  return Tensor::from(rows, {std::ssize(rows)});
+/// The N rows that have a loss. `row` and `place` are undefined if all rows are computed, with or without a loss.
+struct CountedRows {
+  Tensor target;  ///< of each of the N rows
+  Tensor row;     ///< the number of each of the N rows, i64 [N]
+  Tensor place;   ///< of each row among the N, i64; N for a row that is not among them
+};
+
+/// The rows whose target is not ignored, on `device`; all rows if the targets are on a GPU: the host would have to wait
+/// for their number. The ignored ones of them have no loss.
+CountedRows counted_rows(const Tensor& targets, std::int64_t ignored, Device device) {
+  // kernels of a GPU take i64, and targets that come from the CPU are cast there
+  const bool is_cast = device != Device::cpu && targets.dtype() == DType::i32;
+  if (targets.device() != Device::cpu)
+    return {(is_cast ? targets.to(DType::i64) : targets).to(device).reshape({-1}), {}, {}};
+  const std::vector<std::int64_t> values = targets.to_vector<std::int64_t>();
+  std::vector<std::int64_t> target, row, all;
+  for (std::size_t k = 0; k < values.size(); ++k)
+    if (values[k] != ignored) target.push_back(values[k]), row.push_back(static_cast<std::int64_t>(k));
+  const std::int64_t N = std::ssize(row), rows = std::ssize(values);
+  all.assign(static_cast<std::size_t>(rows), N);
+  for (std::size_t k = 0; k < row.size(); ++k) all[static_cast<std::size_t>(row[k])] = static_cast<std::int64_t>(k);
+  all.insert(all.end(), row.begin(), row.end());
+  all.insert(all.end(), target.begin(), target.end());
+  const Tensor at = Tensor::from(all, {rows + 2 * N}).to(device);  // one copy to the device
+  return {at.slice(0, rows + N, rows + 2 * N), at.slice(0, rows, rows + N), at.slice(0, 0, rows)};
 }
 
 /// The sums of the losses so far, f64 scalars, undefined before the first block, and the gradients with respect to
-/// states, weight and bias. A gradient that is not needed is undefined; the other gradients start at zero.
+/// states, weight and bias. A gradient that is not needed is undefined.
 struct LossAndGradients {
   Tensor loss, unsmoothed;
   Tensor states, weight, bias;
@@ -69,10 +86,11 @@ void add_unsmoothed(Tensor& total, const Tensor& logits, const Tensor& log_sum_e
   add_sum(total, where(no_loss, constant(0, DType::f64, logits.device()), map(Subtract{}, log_sum_exp, of_target)));
 }
 
-/// Adds the loss of one block of N rows to `total`, together with its gradients with respect to weight and bias. Writes
-/// the gradient with respect to the block's states to `states_gradient`, unless that is undefined. states [N, n],
-/// weight [n, V], bias [V] or undefined, targets [N]. `reports`: the loss without smoothing is wanted.
-void add_block(LossAndGradients& total, const Tensor& states, const Tensor& weight, const Tensor& bias,
+/// Adds the loss of one block of N rows to `total`, together with its gradients with respect to weight and bias, which
+/// the first block writes. Writes the gradient with respect to the block's states to `states_gradient`, unless that is
+/// undefined. states [N, n], weight [n, V], bias [V] or undefined, targets [N]. `reports`: the loss without smoothing
+/// is wanted.
+void add_block(LossAndGradients& total, bool is_first, const Tensor& states, const Tensor& weight, const Tensor& bias,
                const Tensor& targets, const CrossEntropyOptions& options, bool reports, Tensor states_gradient) {
   const Tensor logits = bias.defined() ? matmul_plus_bias(states, weight, bias) : matmul(states, weight);
   CrossEntropyResult result = cross_entropy(logits, targets, options.label_smoothing, options.ignored);
@@ -84,36 +102,37 @@ void add_block(LossAndGradients& total, const Tensor& states, const Tensor& weig
   Tensor g =
       cross_entropy_backward(ones, logits, targets, result.log_sum_exp, options.label_smoothing, options.ignored);
   if (states_gradient.defined()) gemm(g, weight.transpose(0, 1), states_gradient);
-  if (total.weight.defined()) gemm(states.transpose(0, 1), g, total.weight, 1, 1);
-  if (total.bias.defined()) map_into(total.bias, Add{}, total.bias, sum(g, {0}));
+  if (total.weight.defined()) gemm(states.transpose(0, 1), g, total.weight, 1, is_first ? 0 : 1);
+  if (total.bias.defined()) total.bias = is_first ? sum(g, {0}) : map(Add{}, total.bias, sum(g, {0}));
 }
 
-/// Computes the loss of states [rows, n] and its gradients, block by block. targets [rows], on the states' device.
-/// `counted` has the indices of the rows that have a loss; undefined: all rows.
-LossAndGradients project(const Variable& states, const Variable& weight, const Variable& bias, const Tensor& targets,
-                         const Tensor& counted, const CrossEntropyOptions& options, bool reports) {
+/// Computes the loss of states [rows, n] and its gradients, block by block. `counted` lies on the states' device.
+LossAndGradients project(const Variable& states, const Variable& weight, const Variable& bias,
+                         const CountedRows& counted, const CrossEntropyOptions& options, bool reports) {
   // 8 MB of f32 on the CPU; 128 MB on a GPU, where each block takes a dozen launches
   const std::int64_t block_logits = std::int64_t{1} << (states.device() == Device::cpu ? 21 : 25);
-  const bool records = should_record({&states, &weight, &bias});
-  auto zeros_for = [&](const Variable& x) {
-    Tensor zeros;
-    if (records && x.defined() && x.requires_grad()) (zeros = Tensor::empty_like(x.value())).fill(0);
-    return zeros;
-  };
-  LossAndGradients total{{}, {}, zeros_for(states), zeros_for(weight), zeros_for(bias)};
-  const Tensor rows = counted.defined() ? gather_rows(states.value(), counted) : states.value();
-  const Tensor classes =
-      counted.defined() ? gather_rows(targets.reshape({-1, 1}), counted).reshape({rows.size(0)}) : targets;
-  Tensor gradient = !total.states.defined() ? Tensor() : counted.defined() ? Tensor::empty_like(rows) : total.states;
+  const bool records = should_record({&states, &weight, &bias}), are_some = counted.row.defined();
+  auto needs = [&](const Variable& x) { return records && x.defined() && x.requires_grad(); };
+  auto new_gradient = [&](const Variable& x) { return needs(x) ? Tensor::empty_like(x.value()) : Tensor(); };
+  LossAndGradients total{{}, {}, {}, new_gradient(weight), new_gradient(bias)};
+  const Tensor rows = are_some ? gather_rows(states.value(), counted.row) : states.value();
   const std::int64_t N = rows.size(0), V = weight.size(1);
+  Tensor gradient;  // of the N rows, and then of one that is not among them: 0
+  if (needs(states)) {
+    gradient = Tensor::empty({N + are_some, rows.size(1)}, rows.dtype(), rows.device());
+    gradient.slice(0, N, N + are_some).fill(0);
+  }
   const std::int64_t block = std::max<std::int64_t>(block_logits / V / 64 * 64, 64);
   for (std::int64_t begin = 0; begin < N; begin += block) {
     const std::int64_t end = std::min(begin + block, N);
-    add_block(total, rows.slice(0, begin, end), weight.value(), bias.defined() ? bias.value() : Tensor(),
-              classes.slice(0, begin, end), options, reports,
+    add_block(total, begin == 0, rows.slice(0, begin, end), weight.value(), bias.defined() ? bias.value() : Tensor(),
+              counted.target.slice(0, begin, end), options, reports,
               gradient.defined() ? gradient.slice(0, begin, end) : Tensor());
   }
-  if (gradient.defined() && counted.defined()) scatter_add_rows(total.states, counted, gradient);
+  if (N == 0)
+    for (Tensor* none : {&total.weight, &total.bias})
+      if (none->defined()) none->fill(0);
+  total.states = gradient.defined() && are_some ? gather_rows(gradient, counted.place) : gradient;
   if (!total.loss.defined()) total.loss = Tensor::zeros({}, DType::f64, states.device());  // no row has a loss
   if (options.label_smoothing == 0 || !total.unsmoothed.defined()) total.unsmoothed = total.loss;
   return total;
@@ -131,18 +150,14 @@ Variable projected_cross_entropy(const Variable& states, const Variable& weight,
   require(states.shape() == expected, "projected_cross_entropy: the states are {}, the targets {}; expected states {}",
           states, targets, expected);
   const Variable x = reshape(states, {-1, states.size(-1)});
-  // kernels of a GPU take i64, and targets that come from the CPU are cast there
-  const bool is_cast = states.device() != Device::cpu && targets.dtype() == DType::i32;
-  const Tensor classes = (is_cast ? targets.to(DType::i64) : targets).to(states.device()).reshape({-1});
-  const Tensor counted = counted_rows(targets, options.ignored);
-  LossAndGradients result = project(x, weight, bias, classes, counted.defined() ? counted.to(states.device()) : counted,
-                                    options, unsmoothed != nullptr);
+  const LossAndGradients result =
+      project(x, weight, bias, counted_rows(targets, options.ignored, states.device()), options, unsmoothed != nullptr);
   if (unsmoothed) *unsmoothed = result.unsmoothed;
   Tensor loss = result.loss.to(states.dtype());
   if (!should_record({&x, &weight, &bias})) return loss;
   struct Kept {
     Saved x, weight, bias;
-    SavedTensor classes;
+    SavedTensor targets;
     CrossEntropyOptions options;
     LossAndGradients result;
   };
@@ -160,10 +175,11 @@ Variable projected_cross_entropy(const Variable& states, const Variable& weight,
   };
   auto composed = [](const Kept& kept, const Gradients& g, const Node& node) {
     const Variable &x = kept.x.get(node), &weight = kept.weight.get(node), &bias = kept.bias.get(node);
-    Variable again = sum(cross_entropy(linear(x, weight, bias), kept.classes.get(node), kept.options));
+    const Tensor classes = kept.targets.get(node).to(x.device()).reshape({-1});
+    Variable again = sum(cross_entropy(linear(x, weight, bias), classes, kept.options));
     return partial_gradients(again, {x, weight, bias}, g[0]);
   };
-  Kept kept{Saved(x), Saved(weight), Saved(bias), SavedTensor(classes, "targets"), options, result};
+  Kept kept{Saved(x), Saved(weight), Saved(bias), SavedTensor(targets, "targets"), options, result};
   return record("projected_cross_entropy", std::move(loss), {x, weight, bias},
                 fused_rule(std::move(kept), fused, composed));
 }
