@@ -180,4 +180,11 @@ BOOST_AUTO_TEST_CASE(a_trained_model_decodes_the_same_on_both_devices) {
     BOOST_TEST(decoded("cuda", more) == decoded("cpu", more));
 }
 
+BOOST_AUTO_TEST_CASE(a_step_of_a_small_translator_takes_few_launches) {
+  const Ended program = ended("benchmark", {"step", "--device", "cuda", "--launches", "--json", "--batch-tokens", "64",
+                                            "--layers", "4", "--dropout", "0.3"});
+  BOOST_TEST_REQUIRE(program.status == 0, program.err);
+  BOOST_TEST(Json::parse(program.out).at("all_launches").get<int>() <= 350);
+}
+
 BOOST_AUTO_TEST_SUITE_END()
