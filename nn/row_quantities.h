@@ -1,4 +1,4 @@
-/// What one attention call tells about each query and each key, without a matrix of all pairs.
+/// Numbers that summarise the attention weights of one call: four for each query, and one for each key.
 #pragma once
 #include "tensor/tensor.h"
 

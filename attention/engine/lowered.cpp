@@ -188,10 +188,9 @@ const char* add_pointer_window(const PointerWindow& window, const PairTerm& term
   return nullptr;
 }
 
-/// Adds the penalty of a focus. Returns a part that has no such form, or null.
-const char* add_focus(const Plan& plan, LoweredCall& call) {
-  if (!plan.focus) return nullptr;
-  if (!call.sources.empty()) return "a focus beside a window between pointers";
+/// Adds the penalty of a focus.
+void add_focus(const Plan& plan, LoweredCall& call) {
+  if (!plan.focus) return;
   call.focus = plan.focus;
   const FocusedSoftmax& focus = *plan.focus;
   Tensor gates = focus.gate.value().unsqueeze(3);
@@ -202,7 +201,6 @@ const char* add_focus(const Plan& plan, LoweredCall& call) {
   call.logit.parts.push_back(pointwise_formula<FocusPenalty, Per::query, Per::query>({focus.sigma}));
   call.logit.captures.push_back({focus.gate, gates, Indexing::query});
   call.logit.captures.push_back({{}, {}, Indexing::focus});
-  return nullptr;
 }
 
 /// Adds the formula of a term of logits. Returns a term that has none, or null.
@@ -255,13 +253,14 @@ Lowered lower(const AttentionContext& in, const Plan& plan) {
   for (const auto* terms : {&plan.score_changes, &plan.biases})
     for (const PairTerm& term : *terms)
       if (const char* missing = add_bias(term, in, call)) return missing;
-  if (const char* missing = add_focus(plan, call)) return missing;
+  add_focus(plan, call);
   for (const PairTerm& term : plan.windows)
     if (const char* missing = add_window(term, in, call)) return missing;
   if (const char* missing = add_extra_keys(in, plan, call)) return missing;
   if (plan.values.size() > 1) return "a second addition to the output";
   if (!plan.values.empty()) call.relative = {plan.values[0].captures[0].value, plan.values[0].clip};
   call.densities = !plan.normalizers.empty();
+  if (!call.sources.empty() && call.focus) return "a window between pointers beside a focus";
   // Kernels compute a pointer's sum from a key on as 1 − F: it has no correct digits where it is small, which matters
   // where weights are divided by their sum or multiplied by densities of up to exp(40).
   if (!call.sources.empty() && call.renormalizes) return "a window between pointers that is normalised again";

@@ -26,7 +26,7 @@ struct TileCall {
 struct FocusOfTiles {
   Tensor before, after;  ///< p before and after each query, [B, H, I]
   Tensor slope;          ///< dp_i / dp_{i−1} [B, H, I], if the call records and gradients flow through the focus
-  KeyRange near;         ///< the keys near the focus, with a threshold
+  KeyRange near;         ///< with a threshold, the visible keys near the focus
 };
 
 /// The result of the forward pass, with the tensors that the backward pass reads.

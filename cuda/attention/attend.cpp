@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <optional>
 
 #include "attention/engine/tiles.h"
 #include "cuda/attention/focus.h"
@@ -100,9 +101,8 @@ FocusOfTiles empty_focus(const TileCall& call) {
 /// The call with its focus, which the other kernels read like any number of a query.
 TileCall with_focus(const TileCall& call, const FocusOfTiles& focus) {
   TileCall made = call;
-  if (!call.lowered.focus) return made;
   made.lowered.logit.captures.back().numbers = focus.before.unsqueeze(3);
-  if (has_window(call.lowered)) made.lowered.ranges.push_back(focus.near);
+  if (has_window(call.lowered)) made.lowered.visible = focus.near;  // also for keys that are always seen
   return made;
 }
 
@@ -275,8 +275,7 @@ const char* missing(const TileCall& call) {
   if (std::count_if(captures.begin(), captures.end(), [](auto& x) { return x.indexing == Indexing::offset; }) >
       most_slots)
     return "a formula of so many tables";
-  if (lowered.ranges.size() + (has_window(lowered) ? 1 : 0) > most_ranges || lowered.always.size() > most_ranges)
-    return "a sum of so many ranges";
+  if (lowered.ranges.size() > most_ranges || lowered.always.size() > most_ranges) return "a sum of so many ranges";
   if (lowered.masks.size() > most_masks) return "a sum of so many masks";
   if (lowered.dilations.size() > most_dilations) return "a sum of so many dilations";
   if (call.traces_rows && lowered.densities) return "a trace of row quantities of densities";
@@ -360,7 +359,8 @@ void allocate(TileGradients& gradients, const LoweredCall& call, std::int64_t B,
   }
 }
 
-/// Computes the focus before and after each query. `call` is the one that has it.
+/// Computes the focus before and after each query, and the map of the tiles that queries see without its window. `call`
+/// is the one that has the focus.
 template <class T>
 void make_focus(const TileCall& without_focus, const TileCall& call, TileResult& result) {
   const Kernel kernel{Pass::focus};
@@ -377,7 +377,9 @@ void make_focus(const TileCall& without_focus, const TileCall& call, TileResult&
 template <class T>
 TileResult forward(const TileCall& without_focus) {
   FocusOfTiles focus = empty_focus(without_focus);
-  const TileCall call = with_focus(without_focus, focus);
+  std::optional<TileCall> own;
+  if (without_focus.lowered.focus) own = with_focus(without_focus, focus);
+  const TileCall& call = own ? *own : without_focus;
   const LoweredCall& lowered = call.lowered;
   const Tensor& values = lowered.values.value();
   const std::int64_t B = values.size(0), H = values.size(1), I = lowered.query_count;
@@ -391,8 +393,9 @@ TileResult forward(const TileCall& without_focus) {
   if (call.traces_rows)
     result.rows = {rows(), Tensor::empty({B, H, I}, DType::i32, values.device()), rows(), rows(), {}};
   if (lowered.focus && result.out.elements() > 0) make_focus<T>(without_focus, call, result);
-  result.tiles =
-      make_tile_map(lowered, lowered.sources.empty() ? seen_pairs(lowered) : visible_pairs(lowered, Side::all));
+  if (!lowered.focus || has_window(lowered))
+    result.tiles =
+        make_tile_map(lowered, lowered.sources.empty() ? seen_pairs(lowered) : visible_pairs(lowered, Side::all));
   for (const LoweredSource& source : lowered.sources) {
     const Tensor& queries = source.queries.value();
     result.source_queries.push_back(source.factors.defined() ? map(Multiply{}, queries, source.factors) : queries);
@@ -529,7 +532,9 @@ Tensor gradient_of_focus(const TileCall& call, const TileResult& result, const T
 template <class T>
 TileGradients backward_of_tokens(const TileCall& without_focus, const TileResult& kept, const Tensor& g,
                                  const Tensor& g_of_focus) {
-  const TileCall call = with_focus(without_focus, kept.focus);
+  std::optional<TileCall> own;
+  if (without_focus.lowered.focus) own = with_focus(without_focus, kept.focus);
+  const TileCall& call = own ? *own : without_focus;
   const LoweredCall& lowered = call.lowered;
   TileResult result = kept;
   AttentionCall<T> made = arguments<T>(call, result);

@@ -84,7 +84,7 @@ struct Focus {
   double sigma, threshold;
   T *before, *after;                    ///< p before and after each query, [B, h, I]
   T* slope;                             ///< dp_i / dp_{i−1} [B, h, I]; or null
-  std::int32_t *near_first, *near_end;  ///< the keys near the focus, [B, h, I]; or null
+  std::int32_t *near_first, *near_end;  ///< the visible keys near the focus, [B, h, I]; or null
   T* products;                          ///< of at most 64 queries of each head with all keys, [B, h, 64, J]
   const T* gradient;                    ///< of `after`, in the backward pass; or null
 };

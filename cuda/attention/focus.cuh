@@ -92,11 +92,12 @@ class FocusBlock : BlockOfRows<Spec, true> {
       spread = of_block(spread, add);
     }
     if (threadIdx.x > 0) return after;
+    const std::int32_t visible_first = call_.seen.visible.first.at(b_, h_, i);
     const std::int64_t at = row_number(call_, b_, h_, i);
     to.before[at] = focus, to.after[at] = after;
     if (to.slope) to.slope[at] = total == T(0) ? T(0) : gate * spread / (total * static_cast<T>(to.sigma * to.sigma));
     if (to.near_first)
-      to.near_first[at] = static_cast<std::int32_t>(near.first),
+      to.near_first[at] = near.first < visible_first ? visible_first : static_cast<std::int32_t>(near.first),
       to.near_end[at] = static_cast<std::int32_t>(near.last + 1);
     return after;
   }
@@ -109,7 +110,8 @@ class FocusBlock : BlockOfRows<Spec, true> {
     return spec_.logit(x);
   }
 
-  /// What all threads have, combined in the order of lanes and warps; the same for each thread.
+  /// Combines one number of each thread of the block, for example by adding them, and returns the result to every
+  /// thread. The order is always the same, and so are the bits.
   template <class Combine>
   __device__ T of_block(T mine, const Combine& combine) const {
     for (int step = 1; step < 32; step *= 2) mine = combine(mine, __shfl_xor_sync(~0u, mine, step));

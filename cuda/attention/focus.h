@@ -4,7 +4,7 @@
 
 namespace fovea::cuda {
 
-/// Of `heads` heads with I queries each. p_i is the focus after query i.
+/// The arrays that carry_focus() reads and writes. p_i is the focus after query i of a head.
 template <class T>
 struct FocusGradients {
   const T* slope;   ///< dp_i / dp_{i−1}, [heads, I]
@@ -14,7 +14,7 @@ struct FocusGradients {
   T* of_previous;   ///< written: the gradient of the focus before the first query, [heads]
 };
 
-/// Appends to the stream the kernel that computes them.
+/// Appends to the stream the kernel that computes the gradients of `heads` heads with I queries each.
 template <class T>
 void carry_focus(const FocusGradients<T>& of, std::int64_t heads, std::int64_t I);
 

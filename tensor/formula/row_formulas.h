@@ -82,7 +82,10 @@ struct Softmax : RowFormula {
     const T shift = finite_or_zero(row.maximum(z));
     auto e = row.keep(0, [&](auto at) { return exp(z(at) - shift); });
     const T total = static_cast<T>(row.sum(e)), scale = total == T(0) ? T(0) : T(1) / total;
-    if (total == total) return row.write(0, [&](auto at) { return e(at) * scale; });
+    if (total == total) {
+      row.write(0, [&](auto at) { return e(at) * scale; });
+      return;
+    }
     // An element that is allowed is NaN. Products with it would be NaN where the mask forbids the element, too.
     row.write(0, [&](auto at) {
       auto logit = z(at);

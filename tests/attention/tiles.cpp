@@ -218,6 +218,7 @@ BOOST_AUTO_TEST_CASE(a_focus_goes_from_query_to_query, *with_cuda()) {
   for (const char* kind :
        {"flexible", "flexible(threshold=0.4)", "flexible(detach_focus=true)", "flexible(p_init=nopen)",
         "additive + flexible(hidden=3)", "flexible + gaussian", "flexible + t5", "heads(flexible*1, gaussian*1)",
+        "sinks(tokens=2) + sliding(left=3,right=3) + flexible(threshold=0.1)",
         "heads(gaussian*1, flexible(threshold=0.7)*1)"}) {
     for (const Case& c : {Case{1, 1}, Case{1, 150}, Case{90, 37}, Case{37, 130}})
       check_against_the_cpu(kind, Place::cross, c, 1e-10);
@@ -228,6 +229,14 @@ BOOST_AUTO_TEST_CASE(a_focus_goes_from_query_to_query, *with_cuda()) {
     check_against_the_cpu(kind, Place::cross, c, 1e-10);
     check_against_the_cpu(kind, Place::cross, {40, 70, 64, DType::f32}, 2e-5);
   }
+}
+
+BOOST_AUTO_TEST_CASE(a_window_beside_a_focus_has_no_kernel, *with_cuda()) {
+  AttentionEngineScope fused(AttentionEngine::fused);
+  for (const char* kind : {"window + flexible", "window(use=additive) + flexible"})
+    BOOST_CHECK_EXCEPTION(results(kind, Place::cross, {9, 7}, Device::cuda), NoFusedForm, [](const Error& error) {
+      return std::string(error.what()).find("a window between pointers beside a focus") != std::string::npos;
+    });
 }
 
 BOOST_AUTO_TEST_CASE(f32_and_bf16_are_as_exact_as_their_numbers, *with_cuda()) {

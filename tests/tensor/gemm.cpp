@@ -396,12 +396,21 @@ BOOST_AUTO_TEST_CASE(bf16_mode_sees_what_is_written_through_a_pointer, *cpu_only
   }
 }
 
+namespace {
+
+std::vector<Tensor> small_operands(int count) {
+  std::vector<Tensor> all;
+  for (int k = 0; k < count; ++k) all.push_back(random({16, 16}, DType::f32));
+  return all;
+}
+
+}  // namespace
+
 BOOST_AUTO_TEST_CASE(bf16_mode_is_as_fast_with_many_operands, *cpu_only()) {
   Settings restored;
   set_matmul_precision(Precision::bf16);
   auto seconds_of_a_product = [](int operands) {
-    std::vector<Tensor> alive;
-    for (int k = 0; k < operands; ++k) alive.push_back(random({16, 16}, DType::f32));
+    const std::vector<Tensor> alive = small_operands(operands);
     return kernels(Device::cpu).time([&] {
       for (const Tensor& x : alive) matmul(x, x);
     }) / operands;
@@ -415,8 +424,7 @@ BOOST_AUTO_TEST_CASE(bf16_mode_forgets_operands_that_are_gone, *cpu_only()) {
   Settings restored;
   set_matmul_precision(Precision::bf16);
   auto multiply = [](int operands) {
-    std::vector<Tensor> alive;
-    for (int k = 0; k < operands; ++k) alive.push_back(random({16, 16}, DType::f32));
+    const std::vector<Tensor> alive = small_operands(operands);
     for (const Tensor& x : alive) matmul(x, x);
     return allocator_statistics().bytes_in_use;
   };

@@ -35,7 +35,7 @@ struct FusedResult {
 template <class T>
 Tensor memory_of_steps(const FusedCall<T>& call);
 
-/// What the forward pass writes for a trace; undefined where that is not wanted.
+/// The tensors that the forward pass fills for a trace. A member is undefined if the trace does not ask for it.
 struct FusedTrace {
   Tensor weights;      ///< [planes, B, H, I, J]
   RowQuantities rows;  ///< [planes, B, H, I]; key_mass is [parts, planes, B, H, J], for the queries of each part
