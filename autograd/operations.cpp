@@ -516,8 +516,8 @@ DropoutMask next_mask(const char* what, double probability) {
 AddedAndNormed add_norm(const Variable& update, const Variable& residual, const Tensor& number, double probability,
                         const Variable& gain, const Variable& bias, double epsilon) {
   const DropoutMask mask = next_mask("add_norm", probability);
-  const AddNormResult result =
-      add_norm(update.value(), residual.value(), number, mask, gain.value(), bias.value(), epsilon);
+  const AddNormResult result = add_norm(update.value_for("add_norm"), residual.value_for("add_norm"), number, mask,
+                                        gain.value_for("add_norm"), bias.value_for("add_norm"), epsilon);
   const std::vector<Variable> inputs{update, residual, gain, bias};
   if (!should_record(inputs)) return {result.sum, result.norm.output};
   struct Kept {

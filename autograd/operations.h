@@ -120,7 +120,7 @@ Variable softmax(const Variable& x, const Tensor& allow = {});
 Variable log_softmax(const Variable& x);
 /// (x − mean) / sqrt(variance + epsilon) · gain + bias over the last dimension [n]; gain, bias [n].
 Variable layer_norm(const Variable& x, const Variable& gain, const Variable& bias, double epsilon = 1e-5);
-/// What add_norm() returns, [..., n] each.
+/// The sum of a residual connection and its layer norm, [..., n] each.
 struct AddedAndNormed {
   Variable sum, normed;
 };

@@ -33,7 +33,7 @@ Dropout::Dropout(double probability) : probability_(probability) {
   require(0 <= probability && probability < 1, "Dropout: the probability is {}; it must be in [0, 1)", probability);
 }
 
-Variable Dropout::forward(const Variable& x) const { return dropout(x, active()); }
+Variable Dropout::forward(const Variable& x) const { return dropout(x, current_probability()); }
 
 namespace {
 
@@ -46,8 +46,8 @@ Variable linear_relu(const Variable& x, const Variable& weight, const Variable& 
     shape[-1] = weight.size(1);
     return reshape(linear_relu(reshape(x, {-1, x.size(-1)}), weight, bias), shape);
   }
-  Tensor value = matmul(x.value(), weight.value());
-  map_into(value, BiasRelu{}, value, bias.value());
+  Tensor value = matmul(x.value_for("linear_relu"), weight.value_for("linear_relu"));
+  map_into(value, BiasRelu{}, value, bias.value_for("linear_relu"));
   if (!should_record({&x, &weight, &bias})) return value;
   return record(
       "linear_relu", value, {x, weight, bias},

@@ -41,7 +41,7 @@ class Dropout : public Module {
 
   Variable forward(const Variable& x) const;
   /// The probability with which an element is dropped now: 0 in evaluation.
-  double active() const { return training() ? probability_ : 0; }
+  double current_probability() const { return training() ? probability_ : 0; }
 
  private:
   double probability_;

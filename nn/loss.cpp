@@ -90,10 +90,11 @@ void add_unsmoothed(Tensor& total, const Tensor& logits, const Tensor& log_sum_e
 /// the first block writes. Writes the gradient with respect to the block's states to `states_gradient`, unless that is
 /// undefined. states [N, n], weight [n, V], bias [V] or undefined, targets [N]. `reports`: the loss without smoothing
 /// is wanted.
-void add_block(LossAndGradients& total, bool is_first, const Tensor& states, const Tensor& weight, const Tensor& bias,
+void add_block(LossAndGradients& total, const Tensor& states, const Tensor& weight, const Tensor& bias,
                const Tensor& targets, const CrossEntropyOptions& options, bool reports, Tensor states_gradient) {
   const Tensor logits = bias.defined() ? matmul_plus_bias(states, weight, bias) : matmul(states, weight);
   CrossEntropyResult result = cross_entropy(logits, targets, options.label_smoothing, options.ignored);
+  const bool is_first = !total.loss.defined();
   add_sum(total.loss, result.loss);
   if (options.label_smoothing > 0 && reports)
     add_unsmoothed(total.unsmoothed, logits, result.log_sum_exp, targets, options.ignored);
@@ -125,7 +126,7 @@ LossAndGradients project(const Variable& states, const Variable& weight, const V
   const std::int64_t block = std::max<std::int64_t>(block_logits / V / 64 * 64, 64);
   for (std::int64_t begin = 0; begin < N; begin += block) {
     const std::int64_t end = std::min(begin + block, N);
-    add_block(total, begin == 0, rows.slice(0, begin, end), weight.value(), bias.defined() ? bias.value() : Tensor(),
+    add_block(total, rows.slice(0, begin, end), weight.value(), bias.defined() ? bias.value() : Tensor(),
               counted.target.slice(0, begin, end), options, reports,
               gradient.defined() ? gradient.slice(0, begin, end) : Tensor());
   }
@@ -149,6 +150,7 @@ Variable projected_cross_entropy(const Variable& states, const Variable& weight,
   expected.push_back(weight.size(0));
   require(states.shape() == expected, "projected_cross_entropy: the states are {}, the targets {}; expected states {}",
           states, targets, expected);
+  visit_index("projected_cross_entropy", targets.dtype(), [](auto) {});  // throws for others
   const Variable x = reshape(states, {-1, states.size(-1)});
   const LossAndGradients result =
       project(x, weight, bias, counted_rows(targets, options.ignored, states.device()), options, unsmoothed != nullptr);

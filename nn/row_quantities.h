@@ -19,8 +19,11 @@ namespace fovea {
 ///
 /// A query that sees no key has the maximum −inf, the key −1, the logsumexp −inf, unless it has a sink, and the entropy
 /// 0. So has a query whose logits are all −inf. Heads that compute no logits, such as those of linear attention, have
-/// the maximum −inf, the key −1 and the logsumexp −inf too, but the entropy and mass of their weights; only for these
-/// heads is there a matrix of all pairs. A logit that is NaN is never the maximum.
+/// the maximum −inf, the key −1 and the logsumexp −inf too, but the entropy and mass of their weights. A logit that is
+/// NaN is never the maximum. On a GPU, states that are NaN make the output NaN, but not these numbers.
+///
+/// The fused and the blockwise engine have no matrix of all pairs for them, except for heads without logits; the
+/// composed engine has.
 ///
 /// The numbers are constants: no gradient flows through them. If each of the D dimensions of the values has weights of
 /// its own, all shapes have D as an additional last dimension.

@@ -142,7 +142,7 @@ Residual TransformerLayer::after(Part& part, const Residual& x, const StackInput
     given = part.norm->forward(x);
   else
     given.sum = given.normed = x.sum();
-  Residual out{.states = given.sum, .dropout = dropout_.active()};
+  Residual out{.states = given.sum, .dropout = dropout_.current_probability()};
   out.update = part.attention ? attend(part, given.normed, in, &out.number) : part.feed_forward->forward(given.normed);
   return norm_is_first ? out : Residual{part.norm->forward(out).normed};
 }

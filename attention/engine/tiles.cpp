@@ -221,10 +221,7 @@ FusedOutput output_of_groups(const MapOfWeights& map, RowQuantities* rows = null
     if (made.focus.defined()) foci.push_back(made.focus);
   }
   if (rows) *rows = heads_side_by_side(rows_of_groups);
-  const auto of_heads = [](const std::vector<Variable>& parts) {
-    return parts.empty() ? Variable() : parts.size() == 1 ? parts[0] : concat(parts, 1);
-  };
-  return {{of_heads(outputs), of_heads(foci)}, nullptr};
+  return {{heads_side_by_side(outputs), foci.empty() ? Variable() : heads_side_by_side(foci)}, nullptr};
 }
 
 /// Adds the second maps' part of the output.

@@ -220,7 +220,7 @@ std::int64_t bytes_of(const TileCall& call, const TileResult& result) {
 /// The kinds of all tiles of a call whose queries see `seen`, u8 [B or 1, H or 1, ceil(I / 64), ceil(J / 64)];
 /// undefined if all pairs are seen.
 Tensor make_tile_map(const LoweredCall& call, const SeenPairs& seen) {
-  // by lengths and causality alone, as in other layers, which share the map
+  // Whether lengths and causality alone decide which pairs are seen. Layers for which this holds share one map.
   const bool is_visible_alone =
       seen.range_count == 0 && seen.always_count == 0 && seen.mask_count == 0 && seen.dilation_count == 0;
   bool all_seen = is_visible_alone;

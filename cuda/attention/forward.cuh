@@ -109,9 +109,9 @@ class RunningRows {
     }
     const T size = sum_of_row(sizes_[half]), logarithms = sum_of_row(logarithms_[half]);
     if (!writes) return;
-    const T entropy = size > T(0) ? logarithm(size) - logarithms / size : T(0);
+    const T entropy = size == T(0) ? T(0) : logarithm(size) - logarithms / size;  // a NaN stays
     call.row_maximum[at] = maximum, call.row_key[at] = key, call.row_logsumexp[at] = logsumexp;
-    call.row_entropy[at] = entropy > T(0) ? entropy : T(0);
+    call.row_entropy[at] = entropy < T(0) ? T(0) : entropy;
   }
 
  private:
@@ -291,7 +291,7 @@ class ForwardBlock : BlockOfRows<Spec, true> {
       const bool writes = this->has_row(half) && lane_of_thread() % 4 == 0;
       const std::int64_t at = row_number(call_, b_, h_, i);
       if (spec_.has_rows())
-        rows_.write(call_, half, at, sees_none ? minus_infinity<T>() : maximum + logarithm(total), writes);
+        rows_.write(call_, half, at, total == T(0) ? minus_infinity<T>() : maximum + logarithm(total), writes);
       if (!writes) continue;
       call_.maximum[at] = sees_none || spec_.has_densities() ? T(0) : maximum;
       call_.inverse[at] = inverse;

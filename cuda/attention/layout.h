@@ -9,7 +9,8 @@ enum class Pass { focus, forward, query_gradients, key_gradients };
 
 /// A kernel of a pass, and the gradients that it makes: those of queries or keys and of captures (`score`), of values,
 /// and of sources, a bit for each. Where rows are so wide that registers cannot hold all, several kernels share a pass.
-/// With a focus, a kernel before the others makes its gradients (`focus`) alone.
+/// With `focus`, a kernel that makes nothing but the gradient of the focus before each query; it comes before the
+/// others.
 struct Kernel {
   Pass pass;
   bool score = true, values = true;

@@ -213,7 +213,7 @@ class StripCaptures {
     }
   }
 
-  /// The same of the logit for a pair of any row, whose query has this focus before it.
+  /// Writes what the logit of the pair (i, j) reads, of any row, where `focus` is the focus before query i.
   __device__ void fill_with_focus(T* x, int i, int j, T focus) const {
     x[1] = static_cast<T>(call_.query_offset + i), x[2] = static_cast<T>(j);
 #pragma unroll

@@ -353,6 +353,19 @@ BOOST_AUTO_TEST_CASE(on_a_gpu_they_are_those_of_the_cpu, *with_cuda()) {
            });
 }
 
+BOOST_AUTO_TEST_CASE(on_a_gpu_queries_whose_logits_are_nan_do_not_look_like_those_without_keys, *with_cuda()) {
+  for (Device device : {Device::cpu, Device::cuda}) {
+    const auto attention = random_attention("flexible", Place::cross);
+    attention->to(device);
+    AttentionInput input = random_input(Place::cross, {2, 3, 4, {4, 3}}, DType::f64, device);
+    input.allowed = {};
+    input.previous_focus = Variable(Tensor::of({std::nan(""), 1.5}, {2, 1}).to(device));
+    const std::vector<Numbers> rows = rows_of(*attention, input);
+    for (std::size_t member : {2, 3})  // logsumexp and entropy, [2, 2, 3]: the first sentence's are NaN
+      for (std::size_t k = 0; k < rows[member].size(); ++k) BOOST_TEST(std::isnan(rows[member][k]) == (k < 6));
+  }
+}
+
 BOOST_AUTO_TEST_CASE(blocks_on_a_gpu_give_those_of_the_cpu, *with_cuda()) {
   for_each({"gaussian+sinks(logit=true)", "fine_grained", "general+flexible", "talking_heads"}, [](Attention& attention,
                                                                                                    Place place) {

@@ -236,8 +236,10 @@ BOOST_AUTO_TEST_CASE(a_layer_adds_drops_and_normalises_in_one_launch, *with_cuda
   std::map<std::string, std::uint64_t> few = launches_of_a_step(1), many = launches_of_a_step(3);
   std::uint64_t more = 0;
   for (const auto& [kernel, count] : many) more += count - few[kernel];
-  for (const char* kernel : {"dropout", "layer_norm", "layer_norm_backward_add"})
+  for (const char* kernel : {"dropout", "layer_norm"}) {
+    BOOST_TEST(few[kernel] > 0u, kernel);
     BOOST_TEST(many[kernel] == few[kernel], kernel << ": " << few[kernel] << " and " << many[kernel]);
+  }
   BOOST_TEST(many["add_norm"] - few["add_norm"] == 2 * (2u + 3u));
   // an encoder's layer takes 10 launches forward and 14 backward, a decoder's 17 and 26
   BOOST_TEST(more <= 2 * (10u + 14u + 17u + 26u));

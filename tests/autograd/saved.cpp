@@ -232,6 +232,8 @@ BOOST_AUTO_TEST_CASE(an_operation_names_itself_where_an_operand_is_undefined) {
       {"softmax", [&] { softmax(a); }},
       {"log_softmax", [&] { log_softmax(a); }},
       {"layer_norm", [&] { layer_norm(x, a, x); }},
+      {"add_norm", [&] { add_norm(a, x, {}, 0, x, x); }},
+      {"add_norm", [&] { add_norm(x, x, {}, 0, a, x); }},
       {"dropout", [&] { dropout(a, DropoutMask(0.5, {})); }},
       {"cross_entropy", [&] { cross_entropy(a, index); }},
       {"lstm_cell", [&] { lstm_cell(x, a); }},

@@ -412,6 +412,9 @@ BOOST_AUTO_TEST_CASE(row_quantities_are_printed_as_tables_of_queries_and_keys) {
        {std::pair(std::vector<std::string>{"--rows", "--head", "2"},
                   "attend: --head 2: expected the number of a head, 1 to 1\n"),
         {{"--head", "1"}, "attend: --head 1 chooses a head of the tables that --rows prints without --out\n"},
+        {{"--head", "1", "--compile", "global"},
+         "attend: --head 1 chooses a head of the tables that --rows prints without --out\n"},
+        {{"--rows", "--gradients"}, "attend: --rows prints no gradients: give --out FILE beside --gradients\n"},
         {{"--rows", "--weights"},
          "attend: --rows leaves out the weights that --weights writes; give one of the two\n"}}) {
     const Ended wrong = run(flags);

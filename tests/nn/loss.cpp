@@ -75,6 +75,9 @@ BOOST_AUTO_TEST_CASE(projected_cross_entropy_is_a_product_and_a_loss_and_passes_
   }
   Tensor none = Tensor::from<std::int32_t>({0, 0}, {2});
   Variable states(random_tensor({2, 3}, 1), true), weight(random_tensor({3, 4}, 2), true);
+  BOOST_TEST(message_of([&] {
+               projected_cross_entropy(states, weight, {}, Tensor::of({1.7, 2}, {2}));
+             }) == "projected_cross_entropy: an index is i32 or i64, not f64");
   Variable nothing = projected_cross_entropy(states, weight, {}, none, {.ignored = 0});
   BOOST_TEST(nothing.item() == 0);
   BOOST_TEST(grad(nothing, {weight})[0].value().to_vector<double>() == std::vector<double>(12, 0));

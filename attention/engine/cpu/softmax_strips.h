@@ -154,7 +154,7 @@ struct RowLogits {
   std::int32_t key;
   T logsumexp;
 };
-/// Those of row r, whose logits are `row`. exp(sink) is one more term of the sum; sink = −inf: there is none.
+/// The row quantities of the logits `row` of row r. exp(sink) is one more term of the sum; sink = −inf: there is none.
 template <class T>
 RowLogits<T> logits_of_row(StripIntervals<T> intervals, const T* row, std::int64_t r, T sink) {
   T maximum = -infinity<T>;

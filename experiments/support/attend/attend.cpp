@@ -154,6 +154,10 @@ void attend_program(Cli& cli) {
   if (threads > 0) omp_set_num_threads(threads);
   prepare_team(omp_get_max_threads());  // here, so that its error does not name a flag that is read later
   if (list) return fmt::print("{}", attention_table().text());
+  require(head == 0 || (options.rows && out.empty()),
+          "--head {} chooses a head of the tables that --rows prints without --out", head);
+  require(!options.rows || !out.empty() || !options.gradients,
+          "--rows prints no gradients: give --out FILE beside --gradients");
   if (cli.given("--describe"))
     return with_flag("--describe", [&] {
       const std::int64_t width = options.shape.empty() ? 8 : options.shape.back();
@@ -164,8 +168,6 @@ void attend_program(Cli& cli) {
     return fmt::print("{}", compiled_kernels(options, architecture).text());
   }
 
-  require(head == 0 || (options.rows && out.empty()),
-          "--head {} chooses a head of the tables that --rows prints without --out", head);
   started_device(cli, options.device);
   const Safetensors given = read_inputs(in);
   const CaseTensors tensors = attend_case(options, given);

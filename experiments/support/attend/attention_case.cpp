@@ -31,7 +31,8 @@ void AttentionCase::add_to(Cli& cli) {
              "also compute grad.NAME, the gradient of the sum of output * cotangent, for every input and parameter");
   cli.option("--weights", weights, "also write the attention weights, [B, H, m, n]");
   cli.option("--rows", rows,
-             "compute numbers of each query and key in place of weights and quantities, in memory linear in m and n: "
+             "compute numbers of each query and key in place of weights and quantities, with the engines fused and "
+             "blockwise in memory linear in m and n: "
              "the largest logit and its key, logsumexp, and entropy in nats of a query's weights; the sum of the "
              "weights that a key receives");
   cli.option("--seed", seed, "seed of random inputs and parameters");
