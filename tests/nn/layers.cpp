@@ -353,7 +353,7 @@ BOOST_AUTO_TEST_CASE(dropout_acts_in_training_only) {
   BOOST_TEST(std::abs(dropped / 1e4 - 0.25) < 5 * std::sqrt(0.25 * 0.75 / 1e4));
   layer.train(false);
   BOOST_TEST(largest_difference(layer.forward(x).value(), x) == 0);
-  const Residual sum{.states = x, .update = x, .dropout = layer.active()};
+  const Residual sum{.states = x, .update = x, .dropout = layer.current_probability()};
   BOOST_TEST(largest_difference(sum.sum().value(), here(Tensor::full({100, 100}, 2, DType::f64))) == 0);
   BOOST_CHECK_THROW(Dropout(1.0), Error);
 }

@@ -6,6 +6,7 @@
 
 #include "tests/nn/module_gradcheck.h"
 #include "tests/nn/values.h"
+#include "tests/refusal.h"
 
 using namespace fovea;
 using namespace fovea::test;
