@@ -48,13 +48,14 @@ inline boost::unit_test::precondition cpu_only() {
 inline boost::unit_test::precondition not_on_the_cpu() {
   return skipped_for([] { return std::string(test_device() == Device::cpu ? "it is not about the cpu" : ""); });
 }
-/// Skips the test unless the kernels of CUDA run on the CPU, where they can be made to fail (tests/cuda_on_host).
+/// Whether there are kernels of CUDA and they run on the CPU (tests/cuda_on_host).
+inline bool kernels_run_on_the_host() {
+  return cuda_is_available() && kernels(Device::cuda).describe().starts_with("CUDA kernels on the host");
+}
+/// Skips the test unless the kernels of CUDA run on the CPU, where they can be made to fail.
 inline boost::unit_test::precondition with_kernels_on_the_host() {
-  return skipped_for([] {
-    const bool on_host =
-        cuda_is_available() && kernels(Device::cuda).describe().starts_with("CUDA kernels on the host");
-    return std::string(on_host ? "" : "the kernels of CUDA do not run on the CPU here");
-  });
+  return skipped_for(
+      [] { return std::string(kernels_run_on_the_host() ? "" : "the kernels of CUDA do not run on the CPU here"); });
 }
 /// Skips the test where there is no GPU and no build whose kernels run on the CPU.
 inline boost::unit_test::precondition with_cuda() {

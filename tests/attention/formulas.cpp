@@ -8,6 +8,7 @@
 
 #include "tests/attention/all_formulas.h"
 #include "tests/compiled_library.h"
+#include "tests/device.h"
 
 using namespace fovea;
 using namespace fovea::test;
@@ -252,7 +253,7 @@ BOOST_AUTO_TEST_CASE(reverse_mode_gives_the_derivatives_of_dual_numbers) {
 }
 
 /// The generated text is the source code for a device's compiler.
-BOOST_AUTO_TEST_CASE(the_generated_text_computes_what_the_functors_compute) {
+BOOST_AUTO_TEST_CASE(the_generated_text_computes_what_the_functors_compute, *cpu_only()) {
   const auto formulas = all_formulas();
   const CompiledLibrary compiled(text_of(formulas));
   int number = 0;

@@ -118,6 +118,7 @@ BOOST_AUTO_TEST_CASE(mechanisms_with_projections_of_their_own) {
       AttentionShape shape{.model_dim = 4, .heads = c.at("heads"), .place = causal ? Place::decoder : Place::encoder};
       auto attention = attention_factory(c.at("name"))(shape);
       attention->to(DType::f64);
+      attention->to(test_device());
       attention->train(false);
       BOOST_TEST(attention->parameters().size() == c.at("parameters").size());
       for (auto& parameter : attention->parameters()) {

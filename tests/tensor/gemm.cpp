@@ -314,7 +314,13 @@ BOOST_AUTO_TEST_CASE(steady_products_ask_the_system_for_nothing, *cpu_only()) {
   BOOST_TEST(allocator_statistics().bytes_in_use == before.bytes_in_use);
 }
 
-BOOST_AUTO_TEST_CASE(bf16_mode_rounds_both_operands_and_sums_in_f32) {
+/// cuBLAS itself may round the operands or not: on an H200, small products are those of f32.
+bool rounds_every_product() { return test_device() == Device::cpu || kernels_run_on_the_host(); }
+auto where_every_product_is_rounded() {
+  return skipped_for([] { return std::string(rounds_every_product() ? "" : "cuBLAS need not round"); });
+}
+
+BOOST_AUTO_TEST_CASE(bf16_mode_rounds_both_operands_and_sums_in_f32, *where_every_product_is_rounded()) {
   Settings restored;
   set_matmul_precision(Precision::bf16);
   auto rounded = [](const Tensor& x) { return x.to(DType::bf16).to(DType::f64); };
@@ -332,7 +338,7 @@ BOOST_AUTO_TEST_CASE(bf16_mode_rounds_both_operands_and_sums_in_f32) {
 }
 
 // The distances that the README promises. u = 2^-8 is the largest relative error of rounding to bf16, so that a product
-// of two rounded numbers is off by 2 u at most; sums in f32 add k 2^-23. On CUDA every product is rounded.
+// of two rounded numbers is off by 2 u at most; sums in f32 add k 2^-23. Of the two, cuBLAS may round or not.
 BOOST_AUTO_TEST_CASE(bf16_mode_is_within_one_part_in_128_of_f32_and_large_products_are_those_of_the_cpu) {
   Settings restored;
   struct Case {
@@ -358,12 +364,12 @@ BOOST_AUTO_TEST_CASE(bf16_mode_is_within_one_part_in_128_of_f32_and_large_produc
     for (std::size_t e = 0; e < exact.size(); ++e) {
       BOOST_TEST(std::abs(tested[e] - exact[e]) <= (of_rounding + of_sums) * terms[e]);
       BOOST_TEST(std::abs(tested[e] - cpu[e]) <=
-                 ((one.is_rounded_on_the_cpu ? 0 : of_rounding) + 2 * of_sums) * terms[e]);
+                 ((one.is_rounded_on_the_cpu && rounds_every_product() ? 0 : of_rounding) + 2 * of_sums) * terms[e]);
     }
   }
 }
 
-BOOST_AUTO_TEST_CASE(bf16_mode_sees_changes_and_views_of_what_it_has_rounded) {
+BOOST_AUTO_TEST_CASE(bf16_mode_sees_changes_and_views_of_what_it_has_rounded, *where_every_product_is_rounded()) {
   Settings restored;
   set_matmul_precision(Precision::bf16);
   auto rounded = [](const Tensor& x) { return x.to(DType::bf16).to(DType::f64); };
