@@ -16,6 +16,7 @@ are medians of rounds of at least 50 ms between two events of the GPU. With --fo
 same shapes, a process of its own after PyTorch's rows; without it, and always with --compile, only PyTorch is timed.
 """
 import argparse
+import itertools
 import json
 import math
 import statistics
@@ -41,7 +42,7 @@ class Case:
     """Attention of one shape in PyTorch; inputs and learned numbers require gradients."""
 
     def __init__(self, method: str, engine: str, length: int, width: int, precision: str, causal: bool, options):
-        batch, heads = max(options.tokens // length, 1), options.dimension // width
+        batch, heads = sentences_of(length, options), options.dimension // width
         make = torch.Generator(device="cuda").manual_seed(1)
 
         def normal(*shape: int, dtype: torch.dtype = DTYPES[precision]) -> torch.Tensor:
@@ -49,7 +50,6 @@ class Case:
 
         self.states = [normal(batch, heads, length, width) for _ in range(3)]
         self.learned = []
-        self.causal = causal
         if engine == "sdpa":
             self.attend = lambda q, k, v: functional.scaled_dot_product_attention(q, k, v, is_causal=causal)
         else:
@@ -104,43 +104,50 @@ def seconds_of(run, rounds: int) -> float:
     return statistics.median(medians)
 
 
-def tera_flops(length: int, width: int, causal: bool, backward: bool, options) -> float:
-    batch, heads = max(options.tokens // length, 1), options.dimension // width
-    pairs = length * (length + 1) / 2 if causal else length * length
-    return 2 * (5 if backward else 2) * batch * heads * width * pairs / 1e12
+def timed(shape: dict, name: str, seconds: float, options) -> dict:
+    length, width = shape["length"], shape["width"]
+    pairs = length * (length + 1) / 2 if shape["causal"] else length * length
+    heads = options.dimension // width
+    flops = 2 * (5 if name == "backward" else 2) * sentences_of(length, options) * heads * width * pairs
+    return {"pass": name, "milliseconds": round(seconds * 1e3, 3), "tflops": round(flops / seconds / 1e12, 1)}
+
+
+def sentences_of(length: int, options) -> int:
+    return max(options.tokens // length, 1)
+
+
+def first_line(text: str) -> str:
+    lines = [line for line in text.splitlines() if line.strip()]
+    return lines[0][:160] if lines else ""
 
 
 def torch_rows(shape: dict, options):
-    engines = ["sdpa", "flex"] if shape["method"] == "plain" else ["flex"]
-    for engine in engines:
+    for engine in ["sdpa", "flex"] if shape["method"] == "plain" else ["flex"]:
+        row = dict(shape, engine=engine)
         try:
-            case = Case(shape["method"], engine, shape["length"], shape["width"], shape["precision"], shape["causal"], options)
+            case = Case(options=options, **row)
             for name in options.passes.split(","):
-                seconds = seconds_of(getattr(case, name), 0 if options.compile else options.rounds) if not options.compile else 0
                 if options.compile:
                     getattr(case, name)()
                     continue
-                work = tera_flops(shape["length"], shape["width"], shape["causal"], name == "backward", options)
-                yield dict(shape, engine=engine, milliseconds=round(seconds * 1e3, 3), tflops=round(work / seconds, 1)) | {"pass": name}
+                seconds = seconds_of(getattr(case, name), options.rounds)
+                yield row | timed(shape, name, seconds, options)
         except Exception as error:  # an engine that refuses a shape says so in its row
-            lines = [line for line in str(error).splitlines() if line.strip()]
-            yield dict(shape, engine=engine, error=f"{type(error).__name__}: {lines[0] if lines else ''}"[:160])
+            yield row | {"error": f"{type(error).__name__}: {first_line(str(error))}"}
 
 
 def fovea_rows(shape: dict, options):
     for name in options.passes.split(","):
         command = [options.fovea, "attention", "--device", "cuda", "--json", "--rounds", str(options.rounds),
                    "--method", FOVEA_METHODS[shape["method"]], "--precision", shape["precision"], "--pass", name,
-                   "--batch", str(max(options.tokens // shape["length"], 1)), "--queries", str(shape["length"]),
+                   "--batch", str(sentences_of(shape["length"], options)), "--queries", str(shape["length"]),
                    "--heads", str(options.dimension // shape["width"]), "--head-dim", str(shape["width"])]
-        run = subprocess.run(command + (["--causal"] if shape["causal"] else []), capture_output=True, text=True)
+        run = subprocess.run(command + ["--causal"] * shape["causal"], capture_output=True, text=True)
+        row = dict(shape, engine="fovea")
         if run.returncode:
-            lines = run.stderr.splitlines()
-            yield dict(shape, engine="fovea", error=lines[-1] if lines else "") | {"pass": name}
-            continue
-        row = json.loads(run.stdout.splitlines()[0])
-        yield dict(shape, engine="fovea", milliseconds=round(row["milliseconds"], 3),
-                   tflops=round(row["gflops"] / 1e3, 1)) | {"pass": name}
+            yield row | {"pass": name, "error": first_line(run.stderr)}
+        else:
+            yield row | timed(shape, name, json.loads(run.stdout.splitlines()[0])["milliseconds"] / 1e3, options)
 
 
 def main() -> None:
@@ -161,19 +168,17 @@ def main() -> None:
     torch._dynamo.config.recompile_limit = 1000  # a compilation for each shape
 
     results = []
-    for precision in options.precision.split(","):
-        for method in options.methods.split(","):
-            for width in map(int, options.widths.split(",")):
-                for length in map(int, options.lengths.split(",")):
-                    shape = dict(method=method, precision=precision, width=width, length=length, causal=options.causal)
-                    rows = list(torch_rows(shape, options))
-                    torch.cuda.empty_cache()
-                    if options.fovea and not options.compile:
-                        rows += fovea_rows(shape, options)
-                    for row in rows:
-                        if options.json:
-                            print(json.dumps(row), flush=True)
-                    results += rows
+    for precision, method, width, length in itertools.product(
+            options.precision.split(","), options.methods.split(","), map(int, options.widths.split(",")),
+            map(int, options.lengths.split(","))):
+        shape = dict(method=method, precision=precision, width=width, length=length, causal=options.causal)
+        rows = list(torch_rows(shape, options))
+        torch.cuda.empty_cache()
+        if options.fovea and not options.compile:
+            rows += fovea_rows(shape, options)
+        if options.json:
+            print(*map(json.dumps, rows), sep="\n", flush=True)
+        results += rows
     if options.json or options.compile:
         return
     columns = ["method", "precision", "width", "length", "causal", "engine", "pass", "milliseconds", "tflops", "error"]
