@@ -37,22 +37,33 @@ struct RightTile {
 /// Rounds two numbers to bf16, to the nearest, and packs them into one register, the first into the lower half.
 __device__ inline std::uint32_t round_pair(float first, float second);
 
-/// How load_four_matrices() reads a tile of 16 × 16 numbers, as four matrices of 8 × 8. With g and t as above, pairs[m]
-/// gets two elements of matrix m:
+/// How a MatrixReader reads a tile of 16 × 16 numbers, as four matrices of 8 × 8. With g and t as above, pairs[m] gets
+/// two elements of matrix m:
 ///   left           (g, 2t) and (g, 2t + 1); m = 0, 1, 2, 3 is the upper left, lower left, upper right, lower right
 ///   one:
 ///                  the operand A
 ///   right_of_rows  the same elements; upper left, upper right, lower left, lower right: pairs[0] and [1] are the
-///   operand
-///                  B whose columns are the tile's rows 0 to 7, pairs[2] and [3] that of the rows 8 to 15
+///                  operand B whose columns are the tile's rows 0 to 7, pairs[2] and [3] that of the rows 8 to 15
 ///   right          (2t, g) and (2t + 1, g), in the order of `left`: pairs[0] and [1] are the operand B of the tile's
 ///                  columns 0 to 7, pairs[2] and [3] that of the others
 enum class TileOrder { left, right_of_rows, right };
 
-/// Reads a tile in shared memory whose rows are `stride` numbers apart and begin at multiples of 16 bytes. All 32 lanes
-/// of the warp must call it together, with the same tile.
-template <TileOrder order>
-__device__ void load_four_matrices(std::uint32_t (&pairs)[4], const Bf16* tile, int stride);
+/// Reads tiles of 16 × 16 numbers from a matrix in shared memory, whose rows are `stride` numbers apart and begin at
+/// multiples of 16 bytes.
+template <TileOrder order, int stride>
+class MatrixReader {
+ public:
+  __device__ explicit MatrixReader(const Bf16* matrix);
+  /// Reads the tile whose first row and column these are. All 32 lanes of the warp must call it together.
+  __device__ void load(std::uint32_t (&pairs)[4], int row, int column) const;
+
+ private:
+#ifdef FOVEA_CUDA_ON_HOST
+  const Bf16* matrix_;
+#else
+  std::uint32_t lane_;  ///< the address of row lane % 8 of matrix lane / 8, in the first tile
+#endif
+};
 
 /// Computes sums += left · right; `sums` are the lane's elements of C and D. All 32 lanes of the warp must call it
 /// together.
@@ -66,23 +77,28 @@ __device__ inline std::uint32_t round_pair(float first, float second) {
   return pair;
 }
 
-template <TileOrder order>
-__device__ void load_four_matrices(std::uint32_t (&pairs)[4], const Bf16* tile, int stride) {
-  const int lane = static_cast<int>(threadIdx.x) % 32;  // the address of row lane % 8 of matrix lane / 8
-  const int low = lane / 8 % 2 * 8, high = lane / 16 * 8;
-  const int first_row = order == TileOrder::right_of_rows ? high : low,
+template <TileOrder order, int stride>
+__device__ MatrixReader<order, stride>::MatrixReader(const Bf16* matrix) {
+  const int lane = static_cast<int>(threadIdx.x) % 32, low = lane / 8 % 2 * 8, high = lane / 16 * 8;
+  const int row = order == TileOrder::right_of_rows ? high : low,
             column = order == TileOrder::right_of_rows ? low : high;
-  const auto row =
-      static_cast<std::uint32_t>(__cvta_generic_to_shared(tile + (first_row + lane % 8) * stride + column));
+  lane_ = static_cast<std::uint32_t>(__cvta_generic_to_shared(matrix + (row + lane % 8) * stride + column));
+  // Without this, the compiler keeps the addresses of all tiles that a loop reads in registers, and spills.
+  asm volatile("" : "+r"(lane_));
+}
+
+template <TileOrder order, int stride>
+__device__ void MatrixReader<order, stride>::load(std::uint32_t (&pairs)[4], int row, int column) const {
+  const std::uint32_t address = lane_ + static_cast<std::uint32_t>((row * stride + column) * sizeof(Bf16));
   if constexpr (order == TileOrder::right)
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(pairs[0]), "=r"(pairs[1]), "=r"(pairs[2]), "=r"(pairs[3])
-                 : "r"(row)
+                 : "r"(address)
                  : "memory");
   else
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(pairs[0]), "=r"(pairs[1]), "=r"(pairs[2]), "=r"(pairs[3])
-                 : "r"(row)
+                 : "r"(address)
                  : "memory");
 }
 
@@ -100,9 +116,13 @@ inline std::uint32_t round_pair(float first, float second) {
   return bf16(first).bits | static_cast<std::uint32_t>(bf16(second).bits) << 16;
 }
 
-template <TileOrder order>
-void load_four_matrices(std::uint32_t (&pairs)[4], const Bf16* tile, int stride) {
+template <TileOrder order, int stride>
+MatrixReader<order, stride>::MatrixReader(const Bf16* matrix) : matrix_(matrix) {}
+
+template <TileOrder order, int stride>
+void MatrixReader<order, stride>::load(std::uint32_t (&pairs)[4], int first_row, int first_column) const {
   __syncwarp();
+  const Bf16* tile = matrix_ + first_row * stride + first_column;
   const int g = cuda_on_host::lane() / 4, t = cuda_on_host::lane() % 4;
   for (int m = 0; m < 4; ++m) {
     const int row = 8 * (order == TileOrder::right_of_rows ? m / 2 : m % 2),

@@ -7,6 +7,7 @@
 #include "attention/engine/tiles.h"
 #include "cuda/attention/focus.h"
 #include "cuda/attention/kernels.h"
+#include "cuda/attention/round.h"
 #include "cuda/attention/seen.h"
 #include "cuda/traffic.h"
 
@@ -34,6 +35,58 @@ template <class T>
 Operand<T> write(Tensor& x) {
   return operand<T>(x, x.mutable_data<T>());
 }
+/// The elements of a result of the forward pass, which writes them. Backward passes take the same arguments and only
+/// read: with mutable_data(), a result would count as changed since it was saved.
+template <class T>
+T* elements(const Tensor& x) {
+  return const_cast<T*>(x.data<T>());
+}
+
+/// Memory for a result [B, H, X, D] in the memory order [B, X, H, D], so that merging the heads costs nothing.
+Tensor with_heads_inside(std::int64_t B, std::int64_t H, std::int64_t X, std::int64_t D, DType dtype, Device device) {
+  return Tensor::empty({B, X, H, D}, dtype, device).transpose(1, 2);
+}
+Tensor with_heads_inside(std::int64_t B, std::int64_t H, std::int64_t X, std::int64_t D, const Tensor& like) {
+  return with_heads_inside(B, H, X, D, like.dtype(), like.device());
+}
+
+/// The factors of a call's products, rounded to bf16 for kernels with Spec::Factor = Bf16. They must live until the
+/// kernels are launched.
+class RoundedTensors {
+ public:
+  /// Rounds what the call has. out_gradient may be undefined.
+  RoundedTensors(const TileCall& call, const Tensor& out_gradient) {
+    const LoweredCall& lowered = call.lowered;
+    if (call.products != Precision::bf16 || lowered.values.dtype() != DType::f32) return;
+    const BlockShape block = block_of({Pass::forward}, call);
+    if (lowered.queries.defined()) {
+      operands_.query = round(lowered.queries.value(), block.width);
+      operands_.key = round(lowered.keys.value(), block.width);
+    }
+    if (!call.only_totals) operands_.value = round(lowered.values.value(), block.value_width);
+    if (out_gradient.defined()) operands_.out_gradient = round(out_gradient, block.value_width);
+    round_rows(rows_);
+  }
+  const RoundedFactors& operands() const { return operands_; }
+
+ private:
+  /// Memory for x [B, h, X, n], rounded. A dimension in which x is broadcast is rounded once.
+  Operand<const std::uint16_t> round(Tensor x, int width) {
+    while (x.rank() < 4) x = x.unsqueeze(0);
+    for (int d : {0, 1})
+      if (x.strides()[d] == 0 && x.size(d) > 1) x = x.slice(d, 0, 1);
+    const Shape& shape = x.shape();
+    Tensor to = with_heads_inside(shape[0], shape[1], shape[2], width, DType::bf16, x.device());
+    auto* first = reinterpret_cast<std::uint16_t*>(to.mutable_address());
+    auto size = [&](int d) { return static_cast<std::int32_t>(shape[d]); };
+    rows_.push_back({read<float>(x), first, size(0), size(1), size(2), size(3), width});
+    tensors_.push_back(to);
+    return operand<const std::uint16_t>(to, first);
+  }
+  RoundedFactors operands_{};
+  std::vector<Tensor> tensors_;
+  std::vector<RowsToRound> rows_;
+};
 
 BoundedKeys bounded(const KeyRange& range, std::int64_t J) {
   auto bound = [](const Tensor& x, std::int64_t otherwise) {
@@ -72,10 +125,10 @@ SeenPairs visible_pairs(const LoweredCall& call, Side side) {
   return seen;
 }
 
-TileMap map_of(Tensor& tiles) {
+TileMap map_of(const Tensor& tiles) {
   if (!tiles.defined()) return {};
   const Shape& map = tiles.shape();
-  return {reinterpret_cast<TileKind*>(tiles.mutable_data<std::uint8_t>()), map[0] > 1 ? map[1] * map[2] * map[3] : 0,
+  return {reinterpret_cast<TileKind*>(elements<std::uint8_t>(tiles)), map[0] > 1 ? map[1] * map[2] * map[3] : 0,
           map[1] > 1 ? map[2] * map[3] : 0, static_cast<std::int32_t>(map[3])};
 }
 
@@ -108,24 +161,23 @@ TileCall with_focus(const TileCall& call, const FocusOfTiles& focus) {
 
 /// The arguments of kernels that have to do with the focus.
 template <class T>
-Focus<T> focus_of(const LoweredCall& call, FocusOfTiles& to) {
+Focus<T> focus_of(const LoweredCall& call, const FocusOfTiles& to) {
   Focus<T> made{};
   if (!call.focus) return made;
   const FocusedSoftmax& focus = *call.focus;
   made.gate = read<T>(call.logit.captures[call.logit.captures.size() - 2].numbers);
   if (focus.previous.defined()) made.previous = read<T>(focus.previous.value().unsqueeze(2).unsqueeze(3));
   made.first = static_cast<T>(focus.first_focus), made.sigma = focus.sigma, made.threshold = focus.threshold;
-  made.before = to.before.mutable_data<T>(), made.after = to.after.mutable_data<T>();
-  if (to.slope.defined()) made.slope = to.slope.mutable_data<T>();
+  made.before = elements<T>(to.before), made.after = elements<T>(to.after);
+  if (to.slope.defined()) made.slope = elements<T>(to.slope);
   if (to.near.first.defined())
-    made.near_first = to.near.first.mutable_data<std::int32_t>(),
-    made.near_end = to.near.end.mutable_data<std::int32_t>();
+    made.near_first = elements<std::int32_t>(to.near.first), made.near_end = elements<std::int32_t>(to.near.end);
   return made;
 }
 
 /// The arguments that the kernels of both passes have in common.
 template <class T>
-AttentionCall<T> arguments(const TileCall& call, TileResult& result) {
+AttentionCall<T> arguments(const TileCall& call, const TileResult& result) {
   const LoweredCall& lowered = call.lowered;
   const Shape& v = lowered.values.shape();
   AttentionCall<T> made{};
@@ -145,7 +197,7 @@ AttentionCall<T> arguments(const TileCall& call, TileResult& result) {
     made.query = read<T>(lowered.queries.value()), made.key = read<T>(lowered.keys.value());
   }
   made.value = read<T>(lowered.values.value());
-  made.out = write<T>(result.out);
+  made.out = operand<T>(result.out, elements<T>(result.out));
   const std::vector<LoweredCapture> captures = lowered.captures();
   for (std::size_t k = 0; k < captures.size(); ++k) {
     if (captures[k].is_of_source()) continue;
@@ -154,15 +206,15 @@ AttentionCall<T> arguments(const TileCall& call, TileResult& result) {
   }
   if (lowered.sink.defined()) made.sink = lowered.sink.value().template data<T>();
   made.seen = seen_pairs(lowered);
-  made.maximum = result.maximum.mutable_data<T>(), made.inverse = result.inverse.mutable_data<T>();
-  if (result.weight.defined()) made.weight = result.weight.mutable_data<T>();
+  made.maximum = elements<T>(result.maximum), made.inverse = elements<T>(result.inverse);
+  if (result.weight.defined()) made.weight = elements<T>(result.weight);
   made.tiles = map_of(result.tiles);
   made.focus = focus_of<T>(lowered, result.focus);
   made.offset_clip = static_cast<std::int32_t>(lowered.relative.clip);
-  if (result.offset_weights.defined()) made.offset_weights = result.offset_weights.mutable_data<T>();
+  if (result.offset_weights.defined()) made.offset_weights = elements<T>(result.offset_weights);
   if (const RowQuantities& rows = result.rows; rows.key.defined()) {
-    made.row_maximum = rows.maximum.mutable_data<T>(), made.row_logsumexp = rows.logsumexp.mutable_data<T>();
-    made.row_entropy = rows.entropy.mutable_data<T>(), made.row_key = rows.key.mutable_data<std::int32_t>();
+    made.row_maximum = elements<T>(rows.maximum), made.row_logsumexp = elements<T>(rows.logsumexp);
+    made.row_entropy = elements<T>(rows.entropy), made.row_key = elements<std::int32_t>(rows.key);
   }
   for (std::size_t s = 0; s < lowered.sources.size(); ++s) {
     const LoweredSource& from = lowered.sources[s];
@@ -207,8 +259,10 @@ TileCall call_of_pointer(const TileCall& call, const LoweredSource& pointer, con
 
 std::int64_t bytes_of(const TileCall& call, const TileResult& result) {
   const LoweredCall& lowered = call.lowered;
-  std::int64_t bytes = traffic(lowered.values.value(), result.out, result.maximum, result.inverse);
-  if (lowered.queries.defined()) bytes += traffic(lowered.queries.value(), lowered.keys.value());
+  std::int64_t factors = traffic(lowered.values.value());
+  if (lowered.queries.defined()) factors += traffic(lowered.queries.value(), lowered.keys.value());
+  const bool are_rounded = call.products == Precision::bf16 && lowered.values.dtype() == DType::f32;
+  std::int64_t bytes = traffic(result.out, result.maximum, result.inverse) + (are_rounded ? factors / 2 : factors);
   for (const LoweredCapture& capture : lowered.captures())
     if (!capture.is_of_source()) bytes += traffic(capture.numbers);
   for (const LoweredSource& source : lowered.sources) bytes += traffic(source.queries.value(), source.keys.value());
@@ -255,9 +309,6 @@ Tensor make_tile_map(const LoweredCall& call, const SeenPairs& seen) {
 
 // ---- The table
 
-/// The largest shared memory that a block may have from compute capability 9.0 on.
-constexpr int most_shared_bytes = 227 << 10;
-
 const char* missing(const TileCall& call) {
   const LoweredCall& lowered = call.lowered;
   const std::vector<LoweredCapture> captures = lowered.captures();
@@ -269,7 +320,7 @@ const char* missing(const TileCall& call) {
   if (lowered.segment > 16) return "a window with segments of more than 16 keys";
   if (!lowered.sources.empty() || lowered.hidden_weight.defined())
     for (const Kernel& kernel : kernels_of(call))
-      if (shared_bytes_of(kernel, call) > most_shared_bytes)
+      if (shared_bytes_of(kernel, call) > most_shared_bytes())
         return lowered.sources.empty() ? "a hidden layer of this width" : "a window of heads of this width";
   if (captures.size() > most_captures) return "a formula of so many tensors";
   if (std::count_if(captures.begin(), captures.end(), [](auto& x) { return x.indexing == Indexing::offset; }) >
@@ -287,11 +338,6 @@ const char* missing(const TileCall& call) {
   return nullptr;
 }
 
-/// Memory for a result [B, H, X, D] in the memory order [B, X, H, D], so that merging the heads costs nothing.
-Tensor with_heads_inside(std::int64_t B, std::int64_t H, std::int64_t X, std::int64_t D, const Tensor& like) {
-  return Tensor::empty({B, X, H, D}, like.dtype(), like.device()).transpose(1, 2);
-}
-
 /// The softmax of a pointer with these queries. `visible` is the map of the tiles of all keys that queries may see.
 template <class T>
 TileResult forward_of_pointer(const TileCall& call, const LoweredSource& source, const Tensor& queries,
@@ -304,6 +350,8 @@ TileResult forward_of_pointer(const TileCall& call, const LoweredSource& source,
                     .maximum = rows(),
                     .inverse = rows()};
   AttentionCall<T> made = arguments<T>(pointer, result);
+  const RoundedTensors rounded(pointer, {});
+  made.rounded = rounded.operands();
   made.seen = visible_pairs(call.lowered, side_of(source));
   result.tiles = side_of(source) == Side::all ? visible : make_tile_map(pointer.lowered, made.seen);
   made.tiles = map_of(result.tiles);
@@ -371,6 +419,8 @@ void make_focus(const TileCall& without_focus, const TileCall& call, TileResult&
   Tensor products =
       Tensor::empty({values.size(0), values.size(1), map_tile, values.size(2)}, values.dtype(), values.device());
   made.focus.products = products.mutable_data<T>();
+  const RoundedTensors rounded(call, {});
+  made.rounded = rounded.operands();
   run_kernel(kernel, call, bytes_of(call, result), made);
 }
 
@@ -407,9 +457,13 @@ TileResult forward(const TileCall& without_focus) {
   if (lowered.extra.keys.defined()) {
     const TileCall extra = call_of_extra_keys(call);
     TileResult earlier{.out = result.out, .maximum = result.maximum, .inverse = result.inverse};
-    run_kernel({Pass::forward}, extra, bytes_of(extra, earlier), arguments<T>(extra, earlier));
-    made.continues = true;
+    AttentionCall<T> of_extra = arguments<T>(extra, earlier);
+    const RoundedTensors rounded(extra, {});
+    of_extra.rounded = rounded.operands();
+    run_kernel({Pass::forward}, extra, bytes_of(extra, earlier), of_extra);
   }
+  const RoundedTensors rounded(call, {});
+  made.rounded = rounded.operands();
   run_kernel({Pass::forward}, call, bytes_of(call, result), made);
   if (relative.table.defined()) gemm(result.offset_weights, relative.table.value(), result.out, 1, 1);
   return result;
@@ -530,13 +584,12 @@ Tensor gradient_of_focus(const TileCall& call, const TileResult& result, const T
 
 /// The gradients of a call without its extra keys.
 template <class T>
-TileGradients backward_of_tokens(const TileCall& without_focus, const TileResult& kept, const Tensor& g,
+TileGradients backward_of_tokens(const TileCall& without_focus, const TileResult& result, const Tensor& g,
                                  const Tensor& g_of_focus) {
   std::optional<TileCall> own;
-  if (without_focus.lowered.focus) own = with_focus(without_focus, kept.focus);
+  if (without_focus.lowered.focus) own = with_focus(without_focus, result.focus);
   const TileCall& call = own ? *own : without_focus;
   const LoweredCall& lowered = call.lowered;
-  TileResult result = kept;
   AttentionCall<T> made = arguments<T>(call, result);
   const std::int64_t B = made.sentences, H = made.heads, I = made.queries, J = made.keys;
   const Tensor& values = lowered.values.value();
@@ -566,6 +619,8 @@ TileGradients backward_of_tokens(const TileCall& without_focus, const TileResult
     if (call.wants[k] && !captures[k].is_made())
       std::tie(gradients.captures[k], made.capture_gradients[k]) = gradient_of(captures[k], made);
   made.out_gradient = read<T>(g);
+  const RoundedTensors rounded(call, g);
+  made.rounded = rounded.operands();
   Tensor of_offsets;  // the gradient of the weights summed by distance
   if (lowered.relative.table.defined()) {
     const Tensor& table = lowered.relative.table.value();

@@ -19,6 +19,7 @@ struct QueryNumbers {
   T factor;  ///< the gradient of a weight before it was normalised again is factor · (u − shift)
   T shift;
 
+  QueryNumbers() = default;
   /// `D` is g · o of the query with the number `at`.
   template <class Spec>
   __device__ QueryNumbers(const AttentionCall<T>& call, const Spec& spec, std::int64_t at, T D)
@@ -44,10 +45,10 @@ struct PairGradients {
   T captures[most];
 };
 
-/// A pair whose gradients are wanted. `half` is the half of its row in the lane.
+/// A pair whose gradients are wanted. `lane_row` is the number of its row among those of the lane.
 template <class T>
 struct Pair {
-  int i, j, half;
+  int i, j, lane_row;
   T product, out_product;  ///< q_i · k_j and u_ij
   T kept;                  ///< the factor of dropout
   T of_focus;              ///< the gradient of p_ij by way of the focus
@@ -59,12 +60,12 @@ __device__ PairGradients<T, Spec::most> gradients_of_pair(const AttentionCall<T>
                                                           const QueryNumbers<T>& query, const Pair<T>& pair) {
   T x[3 + Spec::most], to[1 + Spec::most];
   x[0] = spec.has_product() ? call.scale * pair.product : T(0);
-  captures.template fill<false>(x, pair.half, pair.i, pair.j);
+  captures.template fill<false>(x, pair.lane_row, pair.i, pair.j);
   const T z = spec.logit(x);
   const T p = spec.has_densities() ? density<Spec>(z) : exponential<Spec>(z, query.maximum) * query.inverse;
   T y[3 + Spec::most];
   y[0] = T(1);
-  if (spec.has_window()) captures.template fill<true>(y, pair.half, pair.i, pair.j);
+  if (spec.has_window()) captures.template fill<true>(y, pair.lane_row, pair.i, pair.j);
   const T m = spec.has_window() ? spec.weight(y) : T(1);
   const T of_weight = (pair.kept * pair.out_product - query.shift) * query.factor;
   const T of_logit = spec.has_densities() && !(z < T(40)) ? T(0) : p * (m * of_weight + pair.of_focus - query.mean);
@@ -184,47 +185,48 @@ class QueryOwnedBlock : BlockOfRows<Spec, true> {
   using Base = BlockOfRows<Spec, true>;
   using Base::call_, Base::spec_, Base::b_, Base::h_, Base::block_row_, Base::row_, Base::captures_, Base::sources_,
       Base::row_end_;
-  using Base::rows, Base::columns, Base::threads, Base::n;
+  using Base::rows, Base::columns, Base::threads, Base::n, Base::stage_;
   using typename Base::ColumnTile;
   using typename Base::T, typename Base::Seen, typename Base::QueryTile, typename Base::ValueTile,
-      typename Base::PairStrip;
+      typename Base::PairStrip, typename Base::QueryStrip, typename Base::ValueStrip;
   static constexpr QueryOwnedMemory memory{Spec::shape()};
 
  public:
   __device__ QueryOwnedBlock(const AttentionCall<T>& call, const Spec& spec, BlockPlace at, OffsetSums<Spec>& offsets)
-      : Base(call, spec, at, memory.sources),
-        offsets_(offsets),
-        seen_{Seen(call.seen, b_, h_, this->existing_row(0)), Seen(call.seen, b_, h_, this->existing_row(1))},
-        numbers_{numbers_of(0), numbers_of(1)} {
+      : Base(call, spec, at, memory.sources), offsets_(offsets) {
+#pragma unroll
+    for (int lane_row = 0; lane_row < lane_rows; ++lane_row) numbers_[lane_row] = numbers_of(lane_row);
     query_gradient_.clear();
     __syncthreads();  // a block that takes several tiles has written the last one's gradients
     if (spec_.has_hidden()) hidden_.clear();
-    for (int half = 0; half < 2; ++half)
+    for (int lane_row = 0; lane_row < lane_rows; ++lane_row)
 #pragma unroll
-      for (int k = 0; k < Spec::most; ++k) low_[half][k] = T(0), high_[half][k] = T(0);
+      for (int k = 0; k < Spec::most; ++k) low_[lane_row][k] = T(0), high_[lane_row][k] = T(0);
   }
 
   __device__ void run() {
-    const QueryTile query(0, rows), key(memory.keys_at, columns);
-    const ValueTile gradient(memory.gradient_at, rows), value(memory.values_at, columns);
+    const QueryTile query(0, rows);
+    const ValueTile gradient(memory.gradient_at, rows);
     __syncthreads();
-    if (spec_.has_product()) this->template load<rows>(query, call_.query, block_row_, call_.queries, call_.width);
-    this->template load<rows>(gradient, call_.out_gradient, block_row_, call_.queries, call_.value_width);
+    this->template load_queries<rows>(query, block_row_);
+    this->template load_out_gradients<rows>(gradient, block_row_);
     sources_.load_rows();
+    const auto load = [&](int j, int stage) {
+      this->template load_keys<columns>(keys_in(stage), j);
+      this->template load_values<columns>(values_in(stage), j);
+      sources_.load_columns(j);
+      if (spec_.has_dropout()) kept_in(stage).template draw<threads>(call_, b_, h_, block_row_, rows, j);
+    };
     const auto visit = [&](const ColumnTile& tile) {
       const int j = tile.first;
-      __syncthreads();
-      if (spec_.has_product()) this->template load<columns>(key, call_.key, j, call_.keys, call_.width);
-      this->template load<columns>(value, call_.value, j, call_.keys, call_.value_width);
-      sources_.load_columns(j);
-      if (spec_.has_dropout()) kept_.template draw<threads>(call_, b_, h_, block_row_, rows, j);
-      __syncthreads();
+      const QueryTile key = keys_in(stage_);
+      const ValueTile value = values_in(stage_);
       sources_.keep_carried(j);
       sources_.prepare(j, spec_.key_step(columns));
       PairStrip strip, out_products;
       strip.clear(), out_products.clear();
       if (spec_.has_product()) this->add_scores(strip, query, key);
-      add_product_of_rows(out_products, gradient, 16 * warp_of_thread(), value);
+      add_product_of_rows(out_products, gradient, warp_rows * warp_of_thread(), value);
       if (tile.all_seen)
         take_tile<true>(strip, out_products, tile);
       else
@@ -236,14 +238,24 @@ class QueryOwnedBlock : BlockOfRows<Spec, true> {
       __syncthreads();
       offsets_.add_tile(block_row_, j);
     };
-    this->for_tiles(visit, [&](int j) { sources_.keep_carried(j); });
+    this->for_tiles(load, visit, [&](int j) { sources_.keep_carried(j); });
     finish();
   }
 
  private:
+  __device__ static QueryTile keys_in(int stage) {
+    return QueryTile(memory.keys_at + stage * memory.stage_bytes, columns);
+  }
+  __device__ static ValueTile values_in(int stage) {
+    return ValueTile(memory.values_at + stage * memory.stage_bytes, columns);
+  }
+  __device__ static KeptWeights kept_in(int stage) {
+    return KeptWeights(memory.kept_at + stage * memory.stage_bytes, rows);
+  }
+
   /// Computes D, and keeps it for the key-owned kernel.
-  __device__ QueryNumbers<T> numbers_of(int half) const {
-    const int i = this->existing_row(half);
+  __device__ QueryNumbers<T> numbers_of(int lane_row) const {
+    const int i = this->existing_row(lane_row);
     const Operand<const T> gradient = call_.out_gradient.of(b_, h_);
     const Operand<T> out = call_.out.of(b_, h_);
     T mine = T(0);
@@ -251,7 +263,7 @@ class QueryOwnedBlock : BlockOfRows<Spec, true> {
     const T D = sum_of_row(mine);
     const std::int64_t at = row_number(call_, b_, h_, i);
     const QueryNumbers<T> numbers(call_, spec_, at, D);
-    if (lane_of_thread() % 4 == 0 && this->has_row(half)) {
+    if (lane_of_thread() % 4 == 0 && this->has_row(lane_row)) {
       call_.mean[at] = D;
       if (spec_.has_sink() && call_.sink_gradient)
         call_.sink_gradient[at] = -exponential<Spec>(call_.sink[h_], numbers.maximum) * numbers.inverse * numbers.mean;
@@ -262,13 +274,15 @@ class QueryOwnedBlock : BlockOfRows<Spec, true> {
   /// Replaces the products q · k of a tile by their gradients, and takes the gradients of captures.
   template <bool all_seen>
   __device__ void take_tile(PairStrip& strip, const PairStrip& out_products, const ColumnTile& tile) {
-    for_strip<n>([&](int c, int e) {
+    Seen seen[lane_rows];
+    if (!all_seen) this->see_rows(seen);
+    for_strip<PairStrip>([&](int c, int e) {
       const int i = row_ + strip_row(e), at = tile.first + strip_column(c, e), distance = at - i - call_.query_offset;
       const bool is_seen =
-          all_seen || (i < call_.queries && at < tile.end && seen_[e / 2].has(call_.seen, b_, h_, i, at, distance));
+          all_seen || (i < call_.queries && at < tile.end && seen[e / 2].has(call_.seen, b_, h_, i, at, distance));
       PairGradients<T, Spec::most> made{};
       if (is_seen) {
-        const T kept = spec_.has_dropout() ? kept_.factor(call_, i - block_row_, at) : T(1);
+        const T kept = spec_.has_dropout() ? kept_in(stage_).factor(call_, i - block_row_, at) : T(1);
         made = gradients_of_pair<true>(
             call_, spec_, captures_, numbers_[e / 2],
             {i, at, e / 2, strip.at[c][e], gradient_of_weight(call_, spec_, b_, h_, i, at, out_products.at[c][e]), kept,
@@ -289,13 +303,13 @@ class QueryOwnedBlock : BlockOfRows<Spec, true> {
   }
 
   /// Takes a pair's gradient of capture k, which belongs to its query.
-  __device__ void take(int k, int half, int i, int j, int distance, T gradient) {
+  __device__ void take(int k, int lane_row, int i, int j, int distance, T gradient) {
     const Index index = spec_.index(k);
     const int clip = call_.clips[k];
     if (is_of_query(index) || (index == Index::query_offset && distance <= -clip)) {
-      low_[half][k] += gradient;
+      low_[lane_row][k] += gradient;
     } else if ((index == Index::query_offset && distance >= clip) || (index == Index::query_column && j >= clip)) {
-      high_[half][k] += gradient;
+      high_[lane_row][k] += gradient;
     } else if (index != Index::key) {  // no other pair reads this entry
       call_.capture_gradients[k].of(b_, h_).at(i, entry_of(index, clip, j, distance)) = gradient;
     }
@@ -311,7 +325,7 @@ class QueryOwnedBlock : BlockOfRows<Spec, true> {
         this->write(call_.query_gradient.of(b_, h_), query_gradient_, call_.width);
       }
     }
-    sources_.finish([&](int s, const Strip<T, Spec::width / 8>& gradient) {
+    sources_.finish([&](int s, const QueryStrip& gradient) {
       this->write(call_.sources[s].query_gradient.of(b_, h_), gradient, call_.width);
     });
 #pragma unroll
@@ -322,10 +336,11 @@ class QueryOwnedBlock : BlockOfRows<Spec, true> {
                  has_high = index == Index::query_offset || index == Index::query_column;
       const Operand<T> to = call_.capture_gradients[k].of(b_, h_);
 #pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        const T low = has_low ? sum_of_row(low_[half][k]) : T(0), high = has_high ? sum_of_row(high_[half][k]) : T(0);
-        const int i = row_ + strip_row(2 * half), clip = call_.clips[k];
-        if (!this->has_row(half) || lane_of_thread() % 4 != 0) continue;
+      for (int lane_row = 0; lane_row < lane_rows; ++lane_row) {
+        const T low = has_low ? sum_of_row(low_[lane_row][k]) : T(0),
+                high = has_high ? sum_of_row(high_[lane_row][k]) : T(0);
+        const int i = row_ + strip_row(2 * lane_row), clip = call_.clips[k];
+        if (!this->has_row(lane_row) || lane_of_thread() % 4 != 0) continue;
         if (has_low) to.at(i, 0) = low;
         if (has_high && !(has_low && clip == 0)) to.at(i, index == Index::query_offset ? 2 * clip : clip) = high;
       }
@@ -333,12 +348,10 @@ class QueryOwnedBlock : BlockOfRows<Spec, true> {
   }
 
   OffsetSums<Spec>& offsets_;
-  Seen seen_[2];
-  QueryNumbers<T> numbers_[2];
-  KeptWeights kept_{memory.kept_at, rows};
+  QueryNumbers<T> numbers_[lane_rows];
   HiddenGradients<Spec> hidden_{call_, b_, h_, memory.hidden.at};
-  Strip<T, Spec::width / 8> query_gradient_;
-  T low_[2][Spec::most], high_[2][Spec::most];  ///< gradients of captures of the lane's two queries
+  QueryStrip query_gradient_;
+  T low_[lane_rows][Spec::most], high_[lane_rows][Spec::most];  ///< gradients of captures of the lane's queries
 };
 
 /// A block takes every call.parts-th tile of a head's queries.
@@ -361,10 +374,10 @@ class KeyOwnedBlock : BlockOfRows<Spec, false> {
   using Base = BlockOfRows<Spec, false>;
   using Base::call_, Base::spec_, Base::b_, Base::h_, Base::block_row_, Base::row_, Base::row_end_, Base::captures_,
       Base::sources_;
-  using Base::rows, Base::columns, Base::threads, Base::n;
+  using Base::rows, Base::columns, Base::threads, Base::n, Base::stage_;
   using typename Base::ColumnTile;
   using typename Base::T, typename Base::Seen, typename Base::QueryTile, typename Base::ValueTile,
-      typename Base::PairStrip;
+      typename Base::PairStrip, typename Base::QueryStrip, typename Base::ValueStrip;
   static constexpr KeyOwnedMemory memory{Spec::shape()};
 
  public:
@@ -372,31 +385,33 @@ class KeyOwnedBlock : BlockOfRows<Spec, false> {
       : Base(call, spec, at, memory.sources) {
     key_gradient_.clear(), value_gradient_.clear();
     if (spec_.has_hidden()) hidden_.clear();
-    for (int half = 0; half < 2; ++half)
+    for (int lane_row = 0; lane_row < lane_rows; ++lane_row)
 #pragma unroll
-      for (int k = 0; k < Spec::most; ++k) sums_[half][k] = T(0);
+      for (int k = 0; k < Spec::most; ++k) sums_[lane_row][k] = T(0);
   }
 
   __device__ void run() {
-    const QueryTile key(0, rows), query(memory.queries_at, columns);
-    const ValueTile value(memory.values_at, rows), gradient(memory.gradient_at, columns);
-    if (spec_.has_product()) this->template load<rows>(key, call_.key, block_row_, call_.keys, call_.width);
-    this->template load<rows>(value, call_.value, block_row_, call_.keys, call_.value_width);
+    const QueryTile key(0, rows);
+    const ValueTile value(memory.values_at, rows);
+    this->template load_keys<rows>(key, block_row_);
+    this->template load_values<rows>(value, block_row_);
     sources_.load_rows();
-    this->for_tiles([&](const ColumnTile& tile) {
-      const int i = tile.first;
-      __syncthreads();
-      if (spec_.has_product()) this->template load<columns>(query, call_.query, i, call_.queries, call_.width);
-      this->template load<columns>(gradient, call_.out_gradient, i, call_.queries, call_.value_width);
-      load_numbers(i);
+    const auto load = [&](int i, int stage) {
+      this->template load_queries<columns>(queries_in(stage), i);
+      this->template load_out_gradients<columns>(gradients_in(stage), i);
+      load_numbers(i, stage);
       sources_.load_columns(i);
-      if (spec_.has_dropout()) kept_.template draw<threads>(call_, b_, h_, i, columns, block_row_);
-      __syncthreads();
+      if (spec_.has_dropout()) kept_in(stage).template draw<threads>(call_, b_, h_, i, columns, block_row_);
+    };
+    this->for_tiles(load, [&](const ColumnTile& tile) {
+      const int i = tile.first;
+      const QueryTile query = queries_in(stage_);
+      const ValueTile gradient = gradients_in(stage_);
       sources_.prepare(i, spec_.key_step(rows));
       PairStrip strip, out_products;
       strip.clear(), out_products.clear();
       if (spec_.has_product()) this->add_scores(strip, key, query);
-      add_product_of_rows(out_products, value, 16 * warp_of_thread(), gradient);
+      add_product_of_rows(out_products, value, warp_rows * warp_of_thread(), gradient);
       if (tile.all_seen)
         take_tile<true>(strip, out_products, tile);
       else
@@ -410,13 +425,27 @@ class KeyOwnedBlock : BlockOfRows<Spec, false> {
   }
 
  private:
+  __device__ static QueryTile queries_in(int stage) {
+    return QueryTile(memory.queries_at + stage * memory.stage_bytes, columns);
+  }
+  __device__ static ValueTile gradients_in(int stage) {
+    return ValueTile(memory.gradient_at + stage * memory.stage_bytes, columns);
+  }
+  __device__ static KeptWeights kept_in(int stage) {
+    return KeptWeights(memory.kept_at + stage * memory.stage_bytes, columns);
+  }
+  __device__ static SharedSpan<T> numbers_in(int stage) {
+    return SharedSpan<T>(memory.numbers_at + stage * memory.stage_bytes, 5 * columns);
+  }
+
   /// Copies the numbers of the queries from i on to shared memory, one kind after the other.
-  __device__ void load_numbers(int i) const {
+  __device__ void load_numbers(int i, int stage) const {
+    const SharedSpan<T> to = numbers_in(stage);
     for (int k = static_cast<int>(threadIdx.x); k < columns; k += threads) {
       const std::int64_t at = row_number(call_, b_, h_, i + k < call_.queries ? i + k : call_.queries - 1);
       const QueryNumbers<T> of(call_, spec_, at, call_.mean[at]);
-      numbers_[k] = of.maximum, numbers_[columns + k] = of.inverse, numbers_[2 * columns + k] = of.mean;
-      numbers_[3 * columns + k] = of.factor, numbers_[4 * columns + k] = of.shift;
+      to[k] = of.maximum, to[columns + k] = of.inverse, to[2 * columns + k] = of.mean;
+      to[3 * columns + k] = of.factor, to[4 * columns + k] = of.shift;
     }
   }
 
@@ -424,16 +453,17 @@ class KeyOwnedBlock : BlockOfRows<Spec, false> {
   /// captures that belong to keys.
   template <bool all_seen>
   __device__ void take_tile(PairStrip& strip, PairStrip& out_products, const ColumnTile& tile) {
-    for_strip<n>([&](int c, int e) {
+    const SharedSpan<T> of = numbers_in(stage_);
+    for_strip<PairStrip>([&](int c, int e) {
       const int j = row_ + strip_row(e), column = strip_column(c, e), i = tile.first + column;
       const bool is_seen =
           all_seen || (i < tile.end && j < row_end_ &&
                        Seen(call_.seen, b_, h_, i).has(call_.seen, b_, h_, i, j, j - i - call_.query_offset));
       PairGradients<T, Spec::most> made{};
       if (is_seen) {
-        const QueryNumbers<T> numbers(numbers_[column], numbers_[columns + column], numbers_[2 * columns + column],
-                                      numbers_[3 * columns + column], numbers_[4 * columns + column]);
-        const T kept = spec_.has_dropout() ? kept_.factor(call_, column, j) : T(1);
+        const QueryNumbers<T> numbers(of[column], of[columns + column], of[2 * columns + column],
+                                      of[3 * columns + column], of[4 * columns + column]);
+        const T kept = spec_.has_dropout() ? kept_in(stage_).factor(call_, column, j) : T(1);
         made = gradients_of_pair<false>(
             call_, spec_, captures_, numbers,
             {i, j, e / 2, strip.at[c][e], gradient_of_weight(call_, spec_, b_, h_, i, j, out_products.at[c][e]), kept,
@@ -460,7 +490,7 @@ class KeyOwnedBlock : BlockOfRows<Spec, false> {
         this->write(call_.key_gradient.of(b_, h_), key_gradient_, call_.width);
       }
     }
-    sources_.finish([&](int s, const Strip<T, Spec::width / 8>& gradient) {
+    sources_.finish([&](int s, const QueryStrip& gradient) {
       this->write(call_.sources[s].key_gradient.of(b_, h_), gradient, call_.width);
     });
     if (spec_.makes_values()) this->write(call_.value_gradient.of(b_, h_), value_gradient_, call_.value_width);
@@ -468,21 +498,19 @@ class KeyOwnedBlock : BlockOfRows<Spec, false> {
     for (int k = 0; k < Spec::most; ++k) {
       if (k >= spec_.captures() || !spec_.wants(k) || spec_.index(k) != Index::key) continue;
 #pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        const T sum = sum_of_row(sums_[half][k]);
-        const int j = row_ + strip_row(2 * half);
-        if (!this->has_row(half) || lane_of_thread() % 4 != 0) continue;
+      for (int lane_row = 0; lane_row < lane_rows; ++lane_row) {
+        const T sum = sum_of_row(sums_[lane_row][k]);
+        const int j = row_ + strip_row(2 * lane_row);
+        if (!this->has_row(lane_row) || lane_of_thread() % 4 != 0) continue;
         T& x = call_.capture_gradients[k].of(b_, h_).at(j, 0);
         x = this->adds() ? x + sum : sum;
       }
     }
   }
-  KeptWeights kept_{memory.kept_at, columns};
-  SharedSpan<T> numbers_{memory.numbers_at, 5 * columns};
   HiddenGradients<Spec> hidden_{call_, b_, h_, memory.hidden.at};
-  Strip<T, Spec::width / 8> key_gradient_;
-  Strip<T, Spec::value_width / 8> value_gradient_;
-  T sums_[2][Spec::most];  ///< gradients of captures of the lane's two keys
+  QueryStrip key_gradient_;
+  ValueStrip value_gradient_;
+  T sums_[lane_rows][Spec::most];  ///< gradients of captures of the lane's keys
 };
 
 template <class Spec>

@@ -26,6 +26,8 @@ class BlockOfRows {
   static constexpr int rows = Spec::shape().rows(), columns = Spec::columns, threads = 32 * Spec::warps,
                        n = columns / 8;
   using PairStrip = Strip<T, n>;
+  using QueryStrip = Strip<T, Spec::width / 8>;        ///< of queries or keys
+  using ValueStrip = Strip<T, Spec::value_width / 8>;  ///< of values or the output
 
  protected:
   __device__ BlockOfRows(const AttentionCall<T>& call, const Spec& spec, BlockPlace at, const SourcesMemory& memory)
@@ -34,7 +36,7 @@ class BlockOfRows {
         b_(at.b),
         h_(at.h),
         block_row_(rows_are_queries ? call.query_begin + at.tile * rows : at.tile * spec.key_step(rows)),
-        row_(block_row_ + 16 * warp_of_thread()),
+        row_(block_row_ + warp_rows * warp_of_thread()),
         row_end_(rows_are_queries ? lesser(block_row_ + rows, call.query_end)
                                   : lesser(block_row_ + spec.key_step(rows), call.keys)),
         captures_(call, spec, at.b, at.h, row_, block_row_, memory.arrays_at),
@@ -45,60 +47,98 @@ class BlockOfRows {
     int first, end;
     bool all_seen;
   };
-  /// Calls visit(tile) for each tile in which some pair is seen, and skip(first column) for the others, in order.
-  template <class Visit, class Skip>
-  __device__ void for_tiles(const Visit& visit, const Skip& skip) {
-    const int step = rows_are_queries ? spec_.key_step(columns) : columns,
-              count = rows_are_queries ? call_.keys : call_.query_end;
-    for (int first = rows_are_queries ? 0 : call_.query_begin; first < count; first += step) {
-      const int end = lesser(first + step, count);
-      const TileKind kind = rows_are_queries ? kind_of_tile(call_.tiles, b_, h_, block_row_, row_end_, first, end)
-                                             : kind_of_tile(call_.tiles, b_, h_, first, end, block_row_, row_end_);
-      if (kind == TileKind::none) {
-        skip(first);
-        continue;
-      }
-      captures_.begin_tile(first);
-      visit(ColumnTile{first, end,
-                       kind == TileKind::full && block_row_ + rows <= row_end_ && first + columns <= end &&
-                           (spec_.sources() == 0 || sees_all_visible())});
+  /// Calls visit(tile) for each tile in which some pair is seen, and skip(first column) for the others, both in order;
+  /// with two stages, a tile that is skipped may have its call before the visit of one that lies before it.
+  /// Before a visit, load(first column, stage) has copied the tile's columns to that stage of the shared memory, and
+  /// what the caller has loaded before is there too. With two stages, a tile is copied while the one before it is
+  /// computed.
+  template <class Load, class Visit, class Skip>
+  __device__ void for_tiles(const Load& load, const Visit& visit, const Skip& skip) {
+    const bool copies_ahead = Spec::shape().stages == 2 && spec_.sources() == 0;
+    const auto visit_if = [&](bool is_time, const ColumnTile& tile) {
+      if (!is_time || !exists(tile)) return;
+      captures_.begin_tile(tile.first);
+      visit(tile);
+    };
+    ColumnTile tile{column_count(), rows_are_queries ? 0 : call_.query_begin, false};  // none, before the first
+    while (true) {
+      visit_if(!copies_ahead, tile);
+      const ColumnTile next = next_tile(tile.end, skip);
+      if (!copies_ahead) __syncthreads();
+      if (exists(next)) load(next.first, copies_ahead ? 1 - stage_ : 0);
+      visit_if(copies_ahead, tile);
+      if (!exists(next)) break;
+      wait_for_copies();
+      __syncthreads();
+      tile = next;
+      if (copies_ahead) stage_ = 1 - stage_;
     }
+    // If no tile was visited, nothing has waited for the block's own rows, and others may be loaded in their place.
+    wait_for_copies();
   }
-  template <class Visit>
-  __device__ void for_tiles(const Visit& visit) {
-    for_tiles(visit, [](int) {});
+  template <class Load, class Visit>
+  __device__ void for_tiles(const Load& load, const Visit& visit) {
+    for_tiles(load, visit, [](int) {});
   }
 
-  /// Copies rows of an operand of this head to a tile in shared memory: `count` rows from `first` on, of `total`.
+  /// Copies rows of an operand of this head to a tile in shared memory: `count` rows from `first` on, of `total`. Those
+  /// of bf16 numbers are there after wait_for_copies() and a barrier, others after the barrier.
   template <int count, class P, int width>
-  __device__ void load(const Tile<P, width>& tile, const Operand<const T>& from, int first, int total,
-                       int columns) const {
-    load_tile<threads, count>(tile, from.of(b_, h_), first, total, columns);
+  __device__ void load(const Tile<P, width>& tile, const Operand<const T>& from,
+                       const Operand<const std::uint16_t>& rounded, int first, int total, int columns) const {
+    if constexpr (sizeof(P) == sizeof(Bf16))
+      start_copy_of_tile<threads, count>(tile, rounded.of(b_, h_), first, total);
+    else
+      load_tile<threads, count>(tile, from.of(b_, h_), first, total, columns);
+  }
+  template <int count>
+  __device__ void load_queries(const QueryTile& tile, int first) const {
+    if (spec_.has_product()) load<count>(tile, call_.query, call_.rounded.query, first, call_.queries, call_.width);
+  }
+  template <int count>
+  __device__ void load_keys(const QueryTile& tile, int first) const {
+    if (spec_.has_product()) load<count>(tile, call_.key, call_.rounded.key, first, call_.keys, call_.width);
+  }
+  template <int count>
+  __device__ void load_values(const ValueTile& tile, int first) const {
+    load<count>(tile, call_.value, call_.rounded.value, first, call_.keys, call_.value_width);
+  }
+  template <int count>
+  __device__ void load_out_gradients(const ValueTile& tile, int first) const {
+    load<count>(tile, call_.out_gradient, call_.rounded.out_gradient, first, call_.queries, call_.value_width);
   }
 
   /// Adds the scores, without their scale, of the warp's rows of a tile and the rows of another.
   __device__ void add_scores(PairStrip& strip, const QueryTile& own, const QueryTile& others) const {
     if constexpr (sizeof(typename Spec::Factor) == sizeof(T))
       if (spec_.has_hidden())
-        return add_hidden_scores(strip, own, 16 * warp_of_thread(), others, call_.hidden_weight.of(b_, h_),
+        return add_hidden_scores(strip, own, warp_rows * warp_of_thread(), others, call_.hidden_weight.of(b_, h_),
                                  call_.width);
-    add_product_of_rows(strip, own, 16 * warp_of_thread(), others);
+    add_product_of_rows(strip, own, warp_rows * warp_of_thread(), others);
   }
 
   /// Adds the gradients of the block's rows from those of a tile's scores, without their scale.
-  __device__ void add_score_gradients(Strip<T, Spec::width / 8>& sums, const PairStrip& gradients, const QueryTile& own,
+  __device__ void add_score_gradients(QueryStrip& sums, const PairStrip& gradients, const QueryTile& own,
                                       const QueryTile& others, const HiddenGradients<Spec>& hidden) const {
     if constexpr (sizeof(typename Spec::Factor) == sizeof(T))
-      if (spec_.has_hidden()) return hidden.add(gradients, own, 16 * warp_of_thread(), others);
+      if (spec_.has_hidden()) return hidden.add(gradients, own, warp_rows * warp_of_thread(), others);
     add_product(sums, gradients, others);
   }
 
-  /// A row of this thread that exists: `half` of its two, or the last row of the head.
-  __device__ int existing_row(int half) const {
-    const int row = row_ + strip_row(2 * half), last = (rows_are_queries ? call_.queries : call_.keys) - 1;
+  /// What the lane's queries see. It is found anew for each tile that is seen in part: most are not, and need the
+  /// registers.
+  __device__ void see_rows(Seen (&seen)[lane_rows]) const {
+#pragma unroll
+    for (int lane_row = 0; lane_row < lane_rows; ++lane_row)
+      seen[lane_row] = Seen(call_.seen, b_, h_, computed_anew(existing_row(lane_row)));
+  }
+
+  /// A row of this thread that exists: `lane_row` of the lane's, or the last row of the head.
+  __device__ int existing_row(int lane_row) const {
+    const int row = row_ + strip_row(2 * lane_row), last = (rows_are_queries ? call_.queries : call_.keys) - 1;
     return row < last ? row : last;
   }
-  __device__ bool has_row(int half) const { return row_ + strip_row(2 * half) < row_end_; }
+  __device__ bool has_row(int lane_row) const { return row_ + strip_row(2 * lane_row) < row_end_; }
 
   /// Whether queries see all keys that `visible` lets them see. (Pointers point to all of these, and with sources the
   /// map of tiles is of them.)
@@ -109,9 +149,9 @@ class BlockOfRows {
 
   /// Writes the block's rows of a result whose rows have `width` columns, times a factor for each row of the lane. Key
   /// gradients of later launches are added to those of the first.
-  template <int m>
-  __device__ void write(const Operand<T>& to, const Strip<T, m>& sums, int width, const T (&factors)[2]) const {
-    for_strip<m>([&](int c, int e) {
+  template <class Strip>
+  __device__ void write(const Operand<T>& to, const Strip& sums, int width, const T (&factors)[lane_rows]) const {
+    for_strip<Strip>([&](int c, int e) {
       const int column = strip_column(c, e);
       if (!has_row(e / 2) || column >= width) return;
       T& x = to.at(row_ + strip_row(e), column);
@@ -119,9 +159,12 @@ class BlockOfRows {
       x = adds() ? x + own : own;
     });
   }
-  template <int m>
-  __device__ void write(const Operand<T>& to, const Strip<T, m>& sums, int width) const {
-    write(to, sums, width, {T(1), T(1)});
+  template <class Strip>
+  __device__ void write(const Operand<T>& to, const Strip& sums, int width) const {
+    T factors[lane_rows];
+#pragma unroll
+    for (T& factor : factors) factor = T(1);
+    write(to, sums, width, factors);
   }
 
   __device__ bool adds() const { return !rows_are_queries && call_.query_begin > 0; }
@@ -131,8 +174,39 @@ class BlockOfRows {
   int b_, h_, block_row_, row_, row_end_;  ///< the first row of the block and of this thread's warp; the block's end
   StripCaptures<Spec, rows_are_queries> captures_;
   BlockSources<Spec, rows_are_queries> sources_;
+  int stage_ = 0;  ///< of the shared memory, in which the columns of the current tile lie
 
  private:
+  /// Whether there is a tile: next_tile() returns one behind the last column if there is none.
+  __device__ bool exists(const ColumnTile& tile) const { return tile.first < column_count(); }
+  __device__ int column_count() const { return rows_are_queries ? call_.keys : call_.query_end; }
+
+  /// The first tile from column `first` on in which some pair is seen.
+  template <class Skip>
+  __device__ ColumnTile next_tile(int first, const Skip& skip) const {
+    const int step = rows_are_queries ? spec_.key_step(columns) : columns, count = column_count();
+    for (; first < count; first += step) {
+      const int end = lesser(first + step, count);
+      const TileKind kind = rows_are_queries ? kind_of_tile(call_.tiles, b_, h_, block_row_, row_end_, first, end)
+                                             : kind_of_tile(call_.tiles, b_, h_, first, end, block_row_, row_end_);
+      if (kind == TileKind::none) {
+        skip(first);
+        continue;
+      }
+      return {first, end,
+              kind == TileKind::full && block_row_ + rows <= row_end_ && first + columns <= end &&
+                  (spec_.sources() == 0 || sees_all_visible())};
+    }
+    return {count, count, false};
+  }
+
+  /// Waits for the copies that this thread has started.
+  __device__ static void wait_for_copies() {
+    if constexpr (sizeof(typename Spec::Factor) != sizeof(Bf16)) return;
+    close_copy_group();
+    cuda::wait_for_copies<0>();
+  }
+
   __device__ static int lesser(int a, int b) { return a < b ? a : b; }
 };
 

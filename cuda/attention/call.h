@@ -89,6 +89,12 @@ struct Focus {
   const T* gradient;                    ///< of `after`, in the backward pass; or null
 };
 
+/// The factors of products, as the bits of numbers in bf16: rows of Spec::width or Spec::value_width numbers, of which
+/// those beyond the width of the call are 0.
+struct RoundedFactors {
+  Operand<const std::uint16_t> query, key, value, out_gradient;
+};
+
 /// One group of heads of one call. T is the type of the call's numbers, float or double.
 template <class T>
 struct AttentionCall {
@@ -98,6 +104,7 @@ struct AttentionCall {
   std::int32_t parts;                   ///< blocks of the query-owned backward pass for each head
   T scale;
   Operand<const T> query, key, value;
+  RoundedFactors rounded;          ///< where Spec::Factor is Bf16; products read these instead
   Operand<const T> hidden_weight;  ///< v of an additive score [h or 1, n], see hidden.cuh
   Operand<T> out;
   Operand<const T> captures[most_captures];
@@ -107,9 +114,8 @@ struct AttentionCall {
   TileMap tiles;
   DropoutMask dropout = DropoutMask(0, {});
 
-  std::int32_t continues;    ///< the keys are added to those of an earlier call, with whose results the block begins
-  std::int32_t offset_clip;  ///< of the distances by which weights are summed
-  T* offset_weights;         ///< weights summed by distance [B, h, I, 2 offset_clip + 1], 0 at first; or null
+  std::int32_t offset_clip;          ///< of the distances by which weights are summed
+  T* offset_weights;                 ///< weights summed by distance [B, h, I, 2 offset_clip + 1], 0 at first; or null
   const T* offset_weight_gradients;  ///< their gradients; or null
   Source<T> sources[most_sources];   ///< pointers first
   std::int32_t carried_step;         ///< number of keys of a block of the key-owned pass, where there are pointers

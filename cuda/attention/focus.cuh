@@ -17,15 +17,14 @@ class FocusBlock : BlockOfRows<Spec, true> {
   using Base = BlockOfRows<Spec, true>;
   using Base::call_, Base::spec_, Base::b_, Base::h_, Base::block_row_, Base::row_, Base::row_end_, Base::captures_,
       Base::sources_;
-  using Base::rows, Base::columns, Base::threads, Base::n;
+  using Base::rows, Base::columns, Base::threads, Base::n, Base::stage_;
   using typename Base::ColumnTile;
   using typename Base::T, typename Base::Seen, typename Base::QueryTile, typename Base::PairStrip;
   static constexpr FocusMemory memory{Spec::shape()};
 
  public:
   __device__ FocusBlock(const AttentionCall<T>& call, const Spec& spec, BlockPlace at)
-      : Base(call, spec, at, memory.sources),
-        seen_{Seen(call.seen, b_, h_, this->existing_row(0)), Seen(call.seen, b_, h_, this->existing_row(1))} {}
+      : Base(call, spec, at, memory.sources) {}
 
   /// Computes the block's queries. `focus` is that before the first one, and becomes that after the last one.
   __device__ void run(T& focus) {
@@ -45,27 +44,29 @@ class FocusBlock : BlockOfRows<Spec, true> {
 
   /// Stores the scores of the block's queries; −inf for keys that a query does not see.
   __device__ void make_products() {
-    const QueryTile query(0, rows), key(memory.keys_at, columns);
-    if (spec_.has_product()) this->template load<rows>(query, call_.query, block_row_, call_.queries, call_.width);
+    const QueryTile query(0, rows);
+    const auto keys_in = [](int stage) { return QueryTile(memory.keys_at + stage * memory.stage_bytes, columns); };
+    this->template load_queries<rows>(query, block_row_);
+    Seen seen[lane_rows];
+    this->see_rows(seen);
     const auto store = [&](int first, const auto& number) {
-      for_strip<n>([&](int c, int e) {
+      for_strip<PairStrip>([&](int c, int e) {
         const int i = row_ + strip_row(e), j = first + strip_column(c, e);
         if (i < row_end_ && j < call_.keys) numbers_of(i)[j] = number(i, j, c, e);
       });
     };
     const auto visit = [&](const ColumnTile& tile) {
-      __syncthreads();
-      if (spec_.has_product()) this->template load<columns>(key, call_.key, tile.first, call_.keys, call_.width);
-      __syncthreads();
       PairStrip strip;
       strip.clear();
-      if (spec_.has_product()) this->add_scores(strip, query, key);
+      if (spec_.has_product()) this->add_scores(strip, query, keys_in(stage_));
       store(tile.first, [&](int i, int j, int c, int e) {
-        const bool is_seen = seen_[e / 2].has(call_.seen, b_, h_, i, j, j - i - call_.query_offset);
+        const bool is_seen = seen[e / 2].has(call_.seen, b_, h_, i, j, j - i - call_.query_offset);
         return is_seen ? call_.scale * strip.at[c][e] : minus_infinity<T>();
       });
     };
-    this->for_tiles(visit, [&](int first) { store(first, [](int, int, int, int) { return minus_infinity<T>(); }); });
+    const auto load = [&](int j, int stage) { this->template load_keys<columns>(keys_in(stage), j); };
+    this->for_tiles(load, visit,
+                    [&](int first) { store(first, [](int, int, int, int) { return minus_infinity<T>(); }); });
   }
 
   /// The focus after query i, from that before it.
@@ -123,8 +124,6 @@ class FocusBlock : BlockOfRows<Spec, true> {
     for (int warp = 1; warp < Spec::warps; ++warp) all = combine(all, of_warps[warp]);
     return all;
   }
-
-  Seen seen_[2];
 };
 
 template <class Spec>

@@ -10,36 +10,44 @@
 
 namespace fovea::cuda {
 
-/// The running softmax of the two rows of a lane.
+/// The running softmax of the rows of a lane.
 template <class T>
 struct RunningSoftmax {
-  T maximum[2] = {minus_infinity<T>(), minus_infinity<T>()};
-  T total[2] = {T(0), T(0)};   ///< this lane's part of Σ exp(z − maximum)
-  T weight[2] = {T(0), T(0)};  ///< this lane's part of the sum of the weights, times the total
+  T maximum[lane_rows];
+  T total[lane_rows];   ///< this lane's part of Σ exp(z − maximum)
+  T weight[lane_rows];  ///< this lane's part of the sum of the weights, times the total
+
+  __device__ RunningSoftmax() {
+#pragma unroll
+    for (int lane_row = 0; lane_row < lane_rows; ++lane_row)
+      maximum[lane_row] = minus_infinity<T>(), total[lane_row] = weight[lane_row] = T(0);
+  }
 
   /// Takes the logits of a further tile, and replaces them by exp(z − maximum). Returns in `shrink` by what the sums of
   /// earlier tiles are to be multiplied.
   template <class Spec, int n>
-  __device__ void take(Strip<T, n>& z, T (&shrink)[2]) {
-    T largest[2] = {maximum[0], maximum[1]};
-    for_strip<n>([&](int c, int e) { largest[e / 2] = larger(largest[e / 2], z.at[c][e]); });
+  __device__ void take(Strip<T, n>& z, T (&shrink)[lane_rows]) {
+    T largest[lane_rows];
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      largest[half] = largest_of_row(largest[half]);
-      const T base = largest[half] == minus_infinity<T>() ? T(0) : largest[half];
-      shrink[half] = exponential<Spec>(maximum[half], base);
-      maximum[half] = largest[half];
-      total[half] *= shrink[half], weight[half] *= shrink[half];
-      largest[half] = base;
+    for (int lane_row = 0; lane_row < lane_rows; ++lane_row) largest[lane_row] = maximum[lane_row];
+    for_strip<Strip<T, n>>([&](int c, int e) { largest[e / 2] = larger(largest[e / 2], z.at[c][e]); });
+#pragma unroll
+    for (int lane_row = 0; lane_row < lane_rows; ++lane_row) {
+      largest[lane_row] = largest_of_row(largest[lane_row]);
+      const T base = largest[lane_row] == minus_infinity<T>() ? T(0) : largest[lane_row];
+      shrink[lane_row] = exponential<Spec>(maximum[lane_row], base);
+      maximum[lane_row] = largest[lane_row];
+      total[lane_row] *= shrink[lane_row], weight[lane_row] *= shrink[lane_row];
+      largest[lane_row] = base;
     }
-    for_strip<n>([&](int c, int e) {
+    for_strip<Strip<T, n>>([&](int c, int e) {
       z.at[c][e] = exponential<Spec>(z.at[c][e], largest[e / 2]);
       total[e / 2] += z.at[c][e];
     });
   }
 };
 
-/// The weights of the two rows of a lane summed by their distance, for values that depend on it. A distance inside of
+/// The weights of the rows of a lane summed by their distance, for values that depend on it. A distance inside of
 /// the table has one pair in a row, whose weight is stored; those at its ends collect in registers. The four lanes of a
 /// row share the table: a barrier of the warp is between what they write and what they read.
 template <class T>
@@ -47,23 +55,23 @@ class OffsetWeights {
  public:
   __device__ OffsetWeights(const AttentionCall<T>& call, int b, int h) : call_(call), b_(b), h_(h) {}
 
-  __device__ void take(int half, int i, int j, T weight) {
+  __device__ void take(int lane_row, int i, int j, T weight) {
     const int distance = j - i - call_.query_offset, clip = call_.offset_clip;
     if (distance <= -clip)
-      low_[half] += weight;
+      low_[lane_row] += weight;
     else if (distance >= clip)
-      high_[half] += weight;
+      high_[lane_row] += weight;
     else
       row(i)[distance + clip] = weight;
   }
   /// Multiplies the sums of row i by a factor.
-  __device__ void multiply(int half, int i, T factor) {
-    low_[half] *= factor, high_[half] *= factor;
+  __device__ void multiply(int lane_row, int i, T factor) {
+    low_[lane_row] *= factor, high_[lane_row] *= factor;
     for (int c = 1 + lane_of_thread() % 4; c < 2 * call_.offset_clip; c += 4) row(i)[c] *= factor;
   }
   /// Writes what has collected at the ends of the table of row i.
-  __device__ void finish(int half, int i, bool writes) {
-    const T low = sum_of_row(low_[half]), high = sum_of_row(high_[half]);
+  __device__ void finish(int lane_row, int i, bool writes) {
+    const T low = sum_of_row(low_[lane_row]), high = sum_of_row(high_[lane_row]);
     if (!writes) return;
     row(i)[0] = call_.offset_clip > 0 ? low : low + high;
     if (call_.offset_clip > 0) row(i)[2 * call_.offset_clip] = high;
@@ -75,39 +83,45 @@ class OffsetWeights {
   }
   const AttentionCall<T>& call_;
   int b_, h_;
-  T low_[2] = {T(0), T(0)}, high_[2] = {T(0), T(0)};
+  T low_[lane_rows] = {}, high_[lane_rows] = {};
 };
 
-/// The row quantities of the two rows of a lane (nn/row_quantities.h), of the keys that the lane has.
+/// The row quantities of the rows of a lane (nn/row_quantities.h), of the keys that the lane has.
 template <class T>
 class RunningRows {
  public:
-  __device__ void take_logit(int half, int j, T z) {
-    if (z > maximum_[half]) maximum_[half] = z, key_[half] = j;
+  __device__ RunningRows() {
+#pragma unroll
+    for (int lane_row = 0; lane_row < lane_rows; ++lane_row)
+      maximum_[lane_row] = minus_infinity<T>(), key_[lane_row] = -1;
+  }
+  __device__ void take_logit(int lane_row, int j, T z) {
+    if (z > maximum_[lane_row]) maximum_[lane_row] = z, key_[lane_row] = j;
   }
   /// Takes a weight, in units that are the same for a whole row. The logarithm of a smaller one may be −inf.
-  __device__ void take_weight(int half, T weight) {
+  __device__ void take_weight(int lane_row, T weight) {
     const T size = weight < T(0) ? -weight : weight;
     constexpr T least = sizeof(T) == 8 ? T(1e-300) : T(1e-37);
     if (size < least) return;
-    sizes_[half] += size, logarithms_[half] += size * logarithm(size);
+    sizes_[lane_row] += size, logarithms_[lane_row] += size * logarithm(size);
   }
   /// Multiplies the weights that were taken.
-  __device__ void multiply(int half, T factor) {
-    if (sizes_[half] > T(0))
-      logarithms_[half] = factor > T(0) ? factor * (logarithms_[half] + logarithm(factor) * sizes_[half]) : T(0);
-    sizes_[half] *= factor;
+  __device__ void multiply(int lane_row, T factor) {
+    if (sizes_[lane_row] > T(0))
+      logarithms_[lane_row] =
+          factor > T(0) ? factor * (logarithms_[lane_row] + logarithm(factor) * sizes_[lane_row]) : T(0);
+    sizes_[lane_row] *= factor;
   }
   /// Joins the lanes of a row. The first of them writes row `at`, if it exists.
-  __device__ void write(const AttentionCall<T>& call, int half, std::int64_t at, T logsumexp, bool writes) {
-    T maximum = maximum_[half];
-    int key = key_[half];
+  __device__ void write(const AttentionCall<T>& call, int lane_row, std::int64_t at, T logsumexp, bool writes) {
+    T maximum = maximum_[lane_row];
+    int key = key_[lane_row];
     for (int step = 1; step < 4; step *= 2) {
       const T other = __shfl_xor_sync(~0u, maximum, step);
       const int key_of_other = __shfl_xor_sync(~0u, key, step);
       if (other > maximum || (other == maximum && key_of_other < key)) maximum = other, key = key_of_other;
     }
-    const T size = sum_of_row(sizes_[half]), logarithms = sum_of_row(logarithms_[half]);
+    const T size = sum_of_row(sizes_[lane_row]), logarithms = sum_of_row(logarithms_[lane_row]);
     if (!writes) return;
     const T entropy = size == T(0) ? T(0) : logarithm(size) - logarithms / size;  // a NaN stays
     call.row_maximum[at] = maximum, call.row_key[at] = key, call.row_logsumexp[at] = logsumexp;
@@ -115,9 +129,9 @@ class RunningRows {
   }
 
  private:
-  T maximum_[2] = {minus_infinity<T>(), minus_infinity<T>()};
-  int key_[2] = {-1, -1};
-  T sizes_[2] = {T(0), T(0)}, logarithms_[2] = {T(0), T(0)};  ///< of Σ |w| and Σ |w| log |w|
+  T maximum_[lane_rows];
+  int key_[lane_rows];
+  T sizes_[lane_rows] = {}, logarithms_[lane_rows] = {};  ///< of Σ |w| and Σ |w| log |w|
 };
 
 /// The logits of a strip from its products. Pairs that are not seen get −inf; `all_seen`: there are none.
@@ -126,7 +140,7 @@ __device__ void make_logits(const AttentionCall<typename Spec::Number>& call, co
                             const StripCaptures<Spec, rows_are_queries>& captures, int row, int column,
                             Strip<typename Spec::Number, n>& strip, const Sees& sees) {
   using T = typename Spec::Number;
-  for_strip<n>([&](int c, int e) {
+  for_strip<Strip<T, n>>([&](int c, int e) {
     const int r = row + strip_row(e), at = column + strip_column(c, e);
     const int i = rows_are_queries ? r : at, j = rows_are_queries ? at : r;
     T x[3 + Spec::most];
@@ -155,69 +169,90 @@ template <class Spec>
 class ForwardBlock : BlockOfRows<Spec, true> {
   using Base = BlockOfRows<Spec, true>;
   using Base::call_, Base::spec_, Base::b_, Base::h_, Base::block_row_, Base::row_, Base::captures_, Base::sources_;
-  using Base::rows, Base::columns, Base::threads, Base::n;
+  using Base::rows, Base::columns, Base::threads, Base::n, Base::stage_;
   using typename Base::ColumnTile;
   using typename Base::T, typename Base::Seen, typename Base::QueryTile, typename Base::ValueTile,
-      typename Base::PairStrip;
+      typename Base::PairStrip, typename Base::ValueStrip;
   static constexpr ForwardMemory memory{Spec::shape()};
 
  public:
   __device__ ForwardBlock(const AttentionCall<T>& call, const Spec& spec, BlockPlace at)
-      : Base(call, spec, at, memory.sources),
-        seen_{Seen(call.seen, b_, h_, this->existing_row(0)), Seen(call.seen, b_, h_, this->existing_row(1))} {
+      : Base(call, spec, at, memory.sources) {
     out_.clear();
   }
 
   __device__ void run() {
-    const QueryTile query(0, rows), key(memory.keys_at, columns);
-    const ValueTile value(memory.values_at, columns);
-    if (spec_.has_product()) this->template load<rows>(query, call_.query, block_row_, call_.queries, call_.width);
+    const QueryTile query(0, rows);
+    this->template load_queries<rows>(query, block_row_);
     sources_.load_rows();
-    if (call_.continues) begin_with_earlier_results();
-    this->for_tiles([&](const ColumnTile& tile) {
-      const int j = tile.first;
-      __syncthreads();
-      if (spec_.has_product()) this->template load<columns>(key, call_.key, j, call_.keys, call_.width);
-      if (spec_.has_output()) this->template load<columns>(value, call_.value, j, call_.keys, call_.value_width);
+    if (spec_.continues()) begin_with_earlier_results();
+    const auto load = [&](int j, int stage) {
+      this->template load_keys<columns>(keys_in(stage), j);
+      if (spec_.has_output()) this->template load_values<columns>(values_in(stage), j);
       sources_.load_columns(j);
-      if (spec_.has_dropout()) kept_.template draw<threads>(call_, b_, h_, block_row_, rows, j);
-      __syncthreads();
-      sources_.prepare(j, spec_.key_step(columns));
+      if (spec_.has_dropout()) kept_in(stage).template draw<threads>(call_, b_, h_, block_row_, rows, j);
+    };
+    this->for_tiles(load, [&](const ColumnTile& tile) {
+      sources_.prepare(tile.first, spec_.key_step(columns));
       PairStrip strip;
       strip.clear();
-      if (spec_.has_product()) this->add_scores(strip, query, key);
-      if (tile.all_seen)
-        add_tile<true>(strip, tile, value);
-      else
-        add_tile<false>(strip, tile, value);
+      if (spec_.has_product()) this->add_scores(strip, query, keys_in(stage_));
+      add_tile(strip, tile, values_in(stage_));
     });
     finish();
   }
 
  private:
+  __device__ static QueryTile keys_in(int stage) {
+    return QueryTile(memory.keys_at + stage * memory.stage_bytes, columns);
+  }
+  __device__ static ValueTile values_in(int stage) {
+    return ValueTile(memory.values_at + stage * memory.stage_bytes, columns);
+  }
+  __device__ static KeptWeights kept_in(int stage) {
+    return KeptWeights(memory.kept_at + stage * memory.stage_bytes, rows);
+  }
+
   /// Adds a tile of keys, given the products of its strip.
-  template <bool all_seen>
   __device__ void add_tile(PairStrip& strip, const ColumnTile& tile, const ValueTile& value) {
-    make_logits<all_seen, true>(call_, spec_, captures_, row_, tile.first, strip, [&](int i, int at, int e) {
-      return i < call_.queries && at < tile.end &&
-             seen_[e / 2].has(call_.seen, b_, h_, i, at, at - i - call_.query_offset);
-    });
+    if (tile.all_seen)
+      logits_of_tile<true>(strip, tile);
+    else
+      logits_of_tile<false>(strip, tile);
     if (spec_.has_rows())
-      for_strip<n>([&](int c, int e) { rows_.take_logit(e / 2, tile.first + strip_column(c, e), strip.at[c][e]); });
+      for_strip<PairStrip>(
+          [&](int c, int e) { rows_.take_logit(e / 2, tile.first + strip_column(c, e), strip.at[c][e]); });
     if (spec_.has_densities()) {
-      for_strip<n>([&](int c, int e) { strip.at[c][e] = density<Spec>(strip.at[c][e]); });
+      for_strip<PairStrip>([&](int c, int e) { strip.at[c][e] = density<Spec>(strip.at[c][e]); });
     } else {
-      T shrink[2];
+      T shrink[lane_rows];
       softmax_.template take<Spec>(strip, shrink);
-      if (__any_sync(~0u, shrink[0] != T(1) || shrink[1] != T(1))) {  // few tiles have a new maximum
-        for_strip<Spec::value_width / 8>([&](int c, int e) { out_.at[c][e] *= shrink[e / 2]; });
+      bool shrinks = false;
+#pragma unroll
+      for (int lane_row = 0; lane_row < lane_rows; ++lane_row) shrinks = shrinks || shrink[lane_row] != T(1);
+      if (__any_sync(~0u, shrinks)) {  // few tiles have a new maximum
+        for_strip<ValueStrip>([&](int c, int e) { out_.at[c][e] *= shrink[e / 2]; });
         if (spec_.has_relative_values()) multiply_offset_weights(shrink);
-        if (spec_.has_rows()) rows_.multiply(0, shrink[0]), rows_.multiply(1, shrink[1]);
+        if (spec_.has_rows())
+          for (int lane_row = 0; lane_row < lane_rows; ++lane_row) rows_.multiply(lane_row, shrink[lane_row]);
       }
     }
     if (!spec_.has_output()) return;
-    for_strip<n>([&](int c, int e) { strip.at[c][e] = weight<all_seen>(strip.at[c][e], c, e, tile); });
+    if (tile.all_seen)
+      for_strip<PairStrip>([&](int c, int e) { strip.at[c][e] = weight<true>(strip.at[c][e], c, e, tile); });
+    else
+      for_strip<PairStrip>([&](int c, int e) { strip.at[c][e] = weight<false>(strip.at[c][e], c, e, tile); });
     add_product(out_, strip, value);
+  }
+
+  template <bool all_seen>
+  __device__ void logits_of_tile(PairStrip& strip, const ColumnTile& tile) {
+    Seen seen[lane_rows];
+    if (!all_seen) this->see_rows(seen);
+    make_logits<all_seen, true>(call_, spec_, captures_, row_, tile.first, strip, [&](int i, int at, int e) {
+      return i < call_.queries && at < tile.end &&
+             seen[e / 2].has(call_.seen, b_, h_, i, at, at - i - call_.query_offset);
+    });
   }
 
   /// The weight of a pair, after windows and dropout, from its exponential.
@@ -234,34 +269,35 @@ class ForwardBlock : BlockOfRows<Spec, true> {
     }
     if (spec_.renormalizes()) softmax_.weight[e / 2] += exponential;
     if (spec_.has_rows()) rows_.take_weight(e / 2, exponential);
-    if (spec_.has_dropout()) exponential *= kept_.factor(call_, i - block_row_, at);
+    if (spec_.has_dropout()) exponential *= kept_in(stage_).factor(call_, i - block_row_, at);
     if (spec_.has_relative_values() && (all_seen || (i < call_.queries && at < tile.end)))
       offset_weights_.take(e / 2, i, at, exponential);
     return exponential;
   }
 
-  __device__ void multiply_offset_weights(const T (&factors)[2]) {
+  __device__ void multiply_offset_weights(const T (&factors)[lane_rows]) {
     __syncwarp();
 #pragma unroll
-    for (int half = 0; half < 2; ++half)
-      if (this->has_row(half)) offset_weights_.multiply(half, row_ + strip_row(2 * half), factors[half]);
+    for (int lane_row = 0; lane_row < lane_rows; ++lane_row)
+      if (this->has_row(lane_row))
+        offset_weights_.multiply(lane_row, row_ + strip_row(2 * lane_row), factors[lane_row]);
     __syncwarp();
   }
 
   /// Begins with the maximum, total and output that a call with other keys has left.
   __device__ void begin_with_earlier_results() {
-    T total[2];
+    T total[lane_rows];
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const std::int64_t at = row_number(call_, b_, h_, this->existing_row(half));
+    for (int lane_row = 0; lane_row < lane_rows; ++lane_row) {
+      const std::int64_t at = row_number(call_, b_, h_, this->existing_row(lane_row));
       const bool sees_none = call_.inverse[at] == T(0);
-      total[half] = sees_none ? T(0) : T(1) / call_.inverse[at];
+      total[lane_row] = sees_none ? T(0) : T(1) / call_.inverse[at];
       if (spec_.has_densities()) continue;
-      softmax_.maximum[half] = sees_none ? minus_infinity<T>() : call_.maximum[at];
-      if (lane_of_thread() % 4 == 0) softmax_.total[half] = total[half];
+      softmax_.maximum[lane_row] = sees_none ? minus_infinity<T>() : call_.maximum[at];
+      if (lane_of_thread() % 4 == 0) softmax_.total[lane_row] = total[lane_row];
     }
     const Operand<T> out = call_.out.of(b_, h_);
-    for_strip<Spec::value_width / 8>([&](int c, int e) {
+    for_strip<ValueStrip>([&](int c, int e) {
       if (strip_column(c, e) < call_.value_width)
         out_.at[c][e] = out.at(this->existing_row(e / 2), strip_column(c, e)) * total[e / 2];
     });
@@ -269,12 +305,12 @@ class ForwardBlock : BlockOfRows<Spec, true> {
 
   /// Divides by the totals, and writes the output and what the backward pass needs.
   __device__ void finish() {
-    T factor[2];
+    T factor[lane_rows];
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const int i = row_ + strip_row(2 * half);
-      T maximum = softmax_.maximum[half], total = sum_of_row(softmax_.total[half]);
-      const T mass = sum_of_row(softmax_.weight[half]);
+    for (int lane_row = 0; lane_row < lane_rows; ++lane_row) {
+      const int i = row_ + strip_row(2 * lane_row);
+      T maximum = softmax_.maximum[lane_row], total = sum_of_row(softmax_.total[lane_row]);
+      const T mass = sum_of_row(softmax_.weight[lane_row]);
       T shrink = T(1);
       if (spec_.has_sink()) {
         const T sink = call_.sink[h_], larger = sink > maximum ? sink : maximum;
@@ -286,12 +322,12 @@ class ForwardBlock : BlockOfRows<Spec, true> {
       const bool sees_none = maximum == minus_infinity<T>();
       T inverse = spec_.has_densities() ? T(1) : sees_none ? T(0) : T(1) / total;
       const T sum = mass * shrink * inverse;
-      factor[half] = shrink * inverse;
-      if (spec_.renormalizes()) factor[half] /= sum > least_sum<T>() ? sum : least_sum<T>();
-      const bool writes = this->has_row(half) && lane_of_thread() % 4 == 0;
+      factor[lane_row] = shrink * inverse;
+      if (spec_.renormalizes()) factor[lane_row] /= sum > least_sum<T>() ? sum : least_sum<T>();
+      const bool writes = this->has_row(lane_row) && lane_of_thread() % 4 == 0;
       const std::int64_t at = row_number(call_, b_, h_, i);
       if (spec_.has_rows())
-        rows_.write(call_, half, at, total == T(0) ? minus_infinity<T>() : maximum + logarithm(total), writes);
+        rows_.write(call_, lane_row, at, total == T(0) ? minus_infinity<T>() : maximum + logarithm(total), writes);
       if (!writes) continue;
       call_.maximum[at] = sees_none || spec_.has_densities() ? T(0) : maximum;
       call_.inverse[at] = inverse;
@@ -302,16 +338,15 @@ class ForwardBlock : BlockOfRows<Spec, true> {
     if (!spec_.has_relative_values()) return;
     multiply_offset_weights(factor);
 #pragma unroll
-    for (int half = 0; half < 2; ++half)
-      offset_weights_.finish(half, row_ + strip_row(2 * half), this->has_row(half) && lane_of_thread() % 4 == 0);
+    for (int lane_row = 0; lane_row < lane_rows; ++lane_row)
+      offset_weights_.finish(lane_row, row_ + strip_row(2 * lane_row),
+                             this->has_row(lane_row) && lane_of_thread() % 4 == 0);
   }
 
-  Seen seen_[2];
-  KeptWeights kept_{memory.kept_at, rows};
   RunningSoftmax<T> softmax_;
   RunningRows<T> rows_;
   OffsetWeights<T> offset_weights_{call_, b_, h_};
-  Strip<T, Spec::value_width / 8> out_;
+  ValueStrip out_;
 };
 
 template <class Spec>

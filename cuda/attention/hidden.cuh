@@ -72,10 +72,10 @@ class HiddenGradients {
       });
       const T v = weights.at(0, at);
 #pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        const T of_row = v * sum_of_row(slope[half]), of_v = sum_of_row(weighted[half]);
+      for (int lane_row = 0; lane_row < 2; ++lane_row) {
+        const T of_row = v * sum_of_row(slope[lane_row]), of_v = sum_of_row(weighted[lane_row]);
         if (lane_of_thread() % 4 != 0) continue;
-        const int k = (row + strip_row(2 * half)) * stride + at;
+        const int k = (row + strip_row(2 * lane_row)) * stride + at;
         of_rows[k] += of_row, of_weight[k] += of_v;
       }
     }

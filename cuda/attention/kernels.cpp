@@ -9,7 +9,7 @@ namespace {
 std::vector<TileKernelReport> compile_kernels(const TileCall& call, int architecture) {
   std::vector<TileKernelReport> reports;
   for (const Kernel& one : kernels_of(call)) {
-    const auto kernel = kernel_of(call, one);
+    const auto kernel = kernel_of(call, one, most_shared_bytes(architecture));
     const BlockShape& block = kernel->spec.block;
     KernelUse use;
     const auto begin = std::chrono::steady_clock::now();
@@ -24,6 +24,17 @@ std::vector<TileKernelReport> compile_kernels(const TileCall& call, int architec
 }  // namespace
 
 std::int64_t widest() { return 256; }
+
+int most_shared_bytes() {
+  static const int most = [] {
+    int bytes = 0;
+    if (cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, gpu_number()) == cudaSuccess)
+      return bytes;
+    cudaGetLastError();  // there is no GPU
+    return most_shared_bytes(90);
+  }();
+  return most;
+}
 
 std::vector<TileKernelReport> (*const compiles_kernels)(const TileCall& call, int architecture) = compile_kernels;
 

@@ -65,7 +65,18 @@ class HostSpec : public AnySeenPairs {
   static constexpr int width = width_, value_width = width_, warps = 2, columns = 32, most = most_captures,
                        most_slots = cuda::most_slots, most_sources = cuda::most_sources;
   static constexpr BlockShape shape() {
-    return {warps, columns, width, value_width, sizeof(Factor), sizeof(Number), most_slots, most_sources, 5, true, 1};
+    return {warps,
+            columns,
+            width,
+            value_width,
+            sizeof(Factor),
+            sizeof(Number),
+            most_slots,
+            most_sources,
+            5,
+            true,
+            1,
+            sizeof(Factor) == sizeof(Bf16) ? 2 : 1};
   }
 
   HostSpec(const TileCall& call, const SpecOfCall& known)
@@ -93,6 +104,7 @@ class HostSpec : public AnySeenPairs {
   bool has_output() const { return known_.has_output; }
   bool has_focus() const { return known_.has_focus; }
   bool has_rows() const { return known_.has_rows; }
+  bool continues() const { return known_.continues; }
   bool has_product() const { return known_.has_product; }
   bool makes_score() const { return known_.kernel.score; }
   bool makes_values() const { return known_.kernel.values; }
@@ -164,6 +176,8 @@ int shared_bytes_of(Pass pass, const BlockShape& known) {
 }  // namespace
 
 std::int64_t widest() { return 128; }
+
+int most_shared_bytes() { return most_shared_bytes(90); }
 
 std::vector<TileKernelReport> (*const compiles_kernels)(const TileCall& call, int architecture) = nullptr;
 

@@ -18,7 +18,7 @@ struct Kernel {
   bool focus = false;
 };
 
-inline constexpr int most_pointers = 2;
+inline constexpr int most_pointers = 2, warp_rows = 16;
 
 /// A block has 16 · warps rows, queries or keys, and takes `columns` of the others at a time.
 struct BlockShape {
@@ -29,8 +29,9 @@ struct BlockShape {
   int sources, arrays;             ///< see sources.cuh
   bool hidden;                     ///< the score has a hidden layer: see hidden.cuh
   int segment;                     ///< length of the segments of keys that pointers point to, at most 16
+  int stages;  ///< tiles of columns in shared memory: with 2, the next tile is copied while one is computed
 
-  constexpr int rows() const { return 16 * warps; }
+  constexpr int rows() const { return warp_rows * warps; }
   /// How many of `count` keys, a multiple of 16, a tile has: whole segments.
   constexpr int key_step(int count) const { return count / 16 * (16 / segment * segment); }
   constexpr int query_tile(int count) const { return count * (width * factor_bytes + 16); }
@@ -61,30 +62,34 @@ struct SourcesMemory {
 };
 
 struct FocusMemory {
-  int keys_at, sums_at;
+  int keys_at, stage_bytes, sums_at;
   SourcesMemory sources;
   int bytes;
   constexpr explicit FocusMemory(const BlockShape& s)
       : keys_at(s.query_tile(s.rows())),
-        sums_at(keys_at + s.query_tile(s.columns)),
+        stage_bytes(s.query_tile(s.columns)),
+        sums_at(keys_at + s.stages * stage_bytes),
         sources(s, sums_at + (s.warps * s.number_bytes + 15) / 16 * 16),
         bytes(sources.end) {}
 };
 
+/// Numbers that end in `_at` and belong to a tile of columns are those of its first stage; the next stage lies
+/// `stage_bytes` behind it.
 struct ForwardMemory {
-  int keys_at, values_at, kept_at;
+  int keys_at, values_at, kept_at, stage_bytes;
   SourcesMemory sources;
   int bytes;
   constexpr explicit ForwardMemory(const BlockShape& s)
       : keys_at(s.query_tile(s.rows())),
         values_at(keys_at + s.query_tile(s.columns)),
         kept_at(values_at + s.value_tile(s.columns)),
-        sources(s, kept_at + kept_bytes(s.rows())),
+        stage_bytes(kept_at + kept_bytes(s.rows()) - keys_at),
+        sources(s, keys_at + s.stages * stage_bytes),
         bytes(sources.end) {}
 };
 
 struct QueryOwnedMemory {
-  int gradient_at, keys_at, values_at, kept_at, slots_at, slot_stride, slot_bytes, ends_at;
+  int gradient_at, keys_at, values_at, kept_at, stage_bytes, slots_at, slot_stride, slot_bytes, ends_at;
   SourcesMemory sources;
   HiddenMemory hidden;
   int bytes;
@@ -93,7 +98,8 @@ struct QueryOwnedMemory {
         keys_at(gradient_at + s.value_tile(s.rows())),
         values_at(keys_at + s.query_tile(s.columns)),
         kept_at(values_at + s.value_tile(s.columns)),
-        slots_at(kept_at + kept_bytes(s.rows())),
+        stage_bytes(kept_at + kept_bytes(s.rows()) - keys_at),
+        slots_at(keys_at + s.stages * stage_bytes),
         slot_stride(s.columns + 1),
         slot_bytes(s.rows() * slot_stride * s.number_bytes),
         ends_at(slots_at + s.slots * slot_bytes),
@@ -103,7 +109,7 @@ struct QueryOwnedMemory {
 };
 
 struct KeyOwnedMemory {
-  int values_at, queries_at, gradient_at, kept_at, numbers_at;
+  int values_at, queries_at, gradient_at, kept_at, numbers_at, stage_bytes;
   SourcesMemory sources;
   HiddenMemory hidden;
   int bytes;
@@ -113,7 +119,8 @@ struct KeyOwnedMemory {
         gradient_at(queries_at + s.query_tile(s.columns)),
         kept_at(gradient_at + s.value_tile(s.columns)),
         numbers_at(kept_at + kept_bytes(s.columns)),
-        sources(s, numbers_at + 5 * s.columns * s.number_bytes),
+        stage_bytes(numbers_at + 5 * s.columns * s.number_bytes - queries_at),
+        sources(s, queries_at + s.stages * stage_bytes),
         hidden(s, sources.end),
         bytes(hidden.end) {}
 };

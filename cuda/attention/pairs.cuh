@@ -21,6 +21,7 @@
 ///   has_hidden()          whether the score is v · tanh(q + k) instead of a product; factors are not rounded then
 ///   has_product(), has_window(), has_sink(), has_dropout(), renormalizes(), has_densities(),
 ///   has_relative_values(), is_approximate()
+///   continues()           whether the keys are added to those of an earlier call, with whose results a block begins
 ///   has_rows()            whether the forward pass writes row quantities
 ///   logit(x), logit_gradients(g, x, to), weight(x), weight_gradients(g, x, to): the formulas and their gradients, of
 ///   x = {logit, position of the query, position of the key, captures...}; a weight's formula is its factor at x[0] = 1
@@ -85,6 +86,7 @@ struct SeenRow {
   std::int32_t first, end;                                                  ///< by the visible keys and all ranges
   std::int32_t always_first[most_always + 1], always_end[most_always + 1];  ///< by ranges that are always seen
 
+  SeenRow() = default;
   __device__ SeenRow(const SeenPairs& seen, int b, int h, int i) {
     const std::int32_t visible_first = seen.visible.first.at(b, h, i), visible_end = seen.visible.end.at(b, h, i);
     first = visible_first, end = visible_end;
@@ -181,9 +183,9 @@ class StripCaptures {
     for (int k = 0; k < Spec::most; ++k)
       if (k < spec.captures() && is_of_row(spec.index(k)))
 #pragma unroll
-        for (int half = 0; half < 2; ++half) {
-          const int last = (rows_are_queries ? call.queries : call.keys) - 1, at = first + strip_row(2 * half);
-          of_rows_[half][k] = read(k, at < last ? at : last, at < last ? at : last);
+        for (int lane_row = 0; lane_row < lane_rows; ++lane_row) {
+          const int last = (rows_are_queries ? call.queries : call.keys) - 1, at = first + strip_row(2 * lane_row);
+          of_rows_[lane_row][k] = read(k, at < last ? at : last, at < last ? at : last);
         }
   }
 
@@ -200,16 +202,16 @@ class StripCaptures {
     return array[((rows_are_queries ? i : j) - block_row_) * stride + (rows_are_queries ? j : i) - tile_column_];
   }
 
-  /// Writes the positions and captures of the pair (i, j), in row half `half` of the lane, behind x[0]; those of the
-  /// logit, or those of the weight.
+  /// Writes the positions and captures of the pair (i, j), in the lane's row number `lane_row`, behind x[0]; those of
+  /// the logit, or those of the weight.
   template <bool of_weight>
-  __device__ void fill(T* x, int half, int i, int j) const {
+  __device__ void fill(T* x, int lane_row, int i, int j) const {
     x[1] = static_cast<T>(call_.query_offset + i), x[2] = static_cast<T>(j);
 #pragma unroll
     for (int k = 0; k < Spec::most; ++k) {
       if (k >= spec_.captures() || (k >= spec_.logits()) != of_weight) continue;
       x[head_room + k - (of_weight ? spec_.logits() : 0)] =
-          is_of_row(spec_.index(k)) ? of_rows_[half][k] : read(k, i, j);
+          is_of_row(spec_.index(k)) ? of_rows_[lane_row][k] : read(k, i, j);
     }
   }
 
@@ -230,13 +232,13 @@ class StripCaptures {
   const AttentionCall<T>& call_;
   const Spec& spec_;
   int b_, h_, block_row_, arrays_at_, tile_column_ = 0;
-  T of_rows_[2][Spec::most];
+  T of_rows_[lane_rows][Spec::most];
 };
 
 // ---- Dropout
 
-/// Which weights of a tile dropout keeps: the bits that the CPU draws. The tile has at most 64 keys, which begin at a
-/// multiple of their number; `bits` are 16 bytes for each query of the tile.
+/// Which weights of a tile dropout keeps: the bits that the CPU draws. The keys of the tile are of one group of
+/// DropoutMask::group, whose bits are 16 bytes for each query of the tile.
 class KeptWeights {
  public:
   __device__ KeptWeights(int first_byte, int queries) : bits_(first_byte, kept_bytes(queries)) {}

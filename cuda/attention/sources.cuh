@@ -97,6 +97,8 @@ class BlockSources {
   static constexpr int rows = Spec::shape().rows(), columns = Spec::columns, threads = 32 * Spec::warps,
                        n = columns / 8, count = rows_are_queries ? rows : columns, stride = columns + 1,
                        room = Spec::most_sources > 0 ? Spec::most_sources : 1;
+  using PairStrip = Strip<T, n>;
+  using QueryStrip = Strip<T, Spec::width / 8>;
   using SourceTile = Tile<typename Spec::Factor, Spec::width>;
 
   /// `row` is the first row of the thread's warp.
@@ -129,11 +131,11 @@ class BlockSources {
   __device__ void prepare(int first, int keys) {
     if (spec_.sources() == 0) return;
     for_sources([&](int s) {
-      Strip<T, n>& strip = strips_[s];
+      PairStrip& strip = strips_[s];
       strip.clear();
-      add_product_of_rows(strip, row_tile(s), 16 * warp_of_thread(), column_tile(s));
+      add_product_of_rows(strip, row_tile(s), warp_rows * warp_of_thread(), column_tile(s));
       const SharedSpan<T> to = array(spec_.array_of_source(s));
-      for_strip<n>([&](int c, int e) {
+      for_strip<PairStrip>([&](int c, int e) {
         const int column = strip_column(c, e);
         strip.at[c][e] *= call_.sources[s].scale;
         if (s < spec_.pointers())
@@ -153,14 +155,14 @@ class BlockSources {
 
   /// In the query-owned pass: stores the sums of φ and of its gradient over the keys before `first`, if the keys of a
   /// block of the key-owned pass begin there.
-  __device__ void keep_carried(int first) const {
+  __device__ void keep_carried(int first) {
     const int step = call_.carried_step;
     if (!rows_are_queries || spec_.sources() == 0 || first % step != 0) return;
-    for_pointers([&](int s) {
-      const int i = row_ + lane_of_thread() % 16;
-      if (lane_of_thread() / 16 != s || i >= call_.query_end || !spec_.makes_source(s)) return;
-      *carried(s, 0, i, first / step) = static_cast<T>(sum_);
-      *carried(s, 1, i, first / step) = static_cast<T>(slope_sum_);
+    for_queries_of_thread(first, [&](int s, int query, double& sum, double& slope_sum) {
+      const int i = block_row_ + query;
+      if (i >= call_.query_end || !spec_.makes_source(s)) return;
+      *carried(s, 0, i, first / step) = static_cast<T>(sum);
+      *carried(s, 1, i, first / step) = static_cast<T>(slope_sum);
     });
   }
 
@@ -178,8 +180,8 @@ class BlockSources {
     barrier();
     for_made_sources([&](int s) {
       const SharedSpan<T> from = array(spec_.array_of_source(s));
-      Strip<T, n>& strip = strips_[s];
-      for_strip<n>([&](int c, int e) {
+      PairStrip& strip = strips_[s];
+      for_strip<PairStrip>([&](int c, int e) {
         const int column = strip_column(c, e);
         const bool is_seen = is_in_tile(first, keys, c, e);
         const T gradient = is_seen ? from[place(e, column)] : T(0);
@@ -201,15 +203,15 @@ class BlockSources {
   __device__ void finish(const Write& write) {
     for_made_sources([&](int s) {
       const Source<T>& source = call_.sources[s];
-      T slope[2] = {T(0), T(0)};
+      T slope[lane_rows] = {};
       if (rows_are_queries && s < spec_.pointers())
-        for (int half = 0; half < 2; ++half) {
-          slope[half] = sum_of_row(slopes_[s][half]);
-          const int i = row_ + strip_row(2 * half);
+        for (int lane_row = 0; lane_row < lane_rows; ++lane_row) {
+          slope[lane_row] = sum_of_row(slopes_[s][lane_row]);
+          const int i = row_ + strip_row(2 * lane_row);
           if (i < call_.query_end && lane_of_thread() % 4 == 0)
-            source.slope[row_number(call_, b_, h_, i)] = slope[half];
+            source.slope[row_number(call_, b_, h_, i)] = slope[lane_row];
         }
-      for_strip<Spec::width / 8>([&](int c, int e) {
+      for_strip<QueryStrip>([&](int c, int e) {
         const int i = row_ + strip_row(e), column = strip_column(c, e);
         T& x = gradient_[s].at[c][e];
         if (rows_are_queries && s < spec_.pointers() && i < call_.queries && column < call_.width)
@@ -244,8 +246,8 @@ class BlockSources {
   template <class Body>
   __device__ void for_queries_of_thread(int first, const Body& body) {
     if (rows_are_queries) {
-      const int s = lane_of_thread() / 16;
-      if (s < spec_.pointers()) body(s, 16 * warp_of_thread() + lane_of_thread() % 16, sum_, slope_sum_);
+      const int s = lane_of_thread() / warp_rows;
+      if (s < spec_.pointers()) body(s, warp_rows * warp_of_thread() + lane_of_thread() % warp_rows, sum_, slope_sum_);
       return;
     }
     for (int k = static_cast<int>(threadIdx.x); k < spec_.pointers() * columns; k += threads)
@@ -285,7 +287,9 @@ class BlockSources {
     });
   }
   /// Where an array has the element e of a strip.
-  __device__ int place(int e, int column) const { return (16 * warp_of_thread() + strip_row(e)) * stride + column; }
+  __device__ int place(int e, int column) const {
+    return (warp_rows * warp_of_thread() + strip_row(e)) * stride + column;
+  }
   /// The numbers of an array for one query of the tile.
   __device__ KeysOfQuery<T> keys_of(const SharedSpan<T>& of, int query) const {
     return rows_are_queries ? KeysOfQuery<T>(of, query * stride, 1) : KeysOfQuery<T>(of, query, stride);
@@ -300,7 +304,7 @@ class BlockSources {
     return key_of(first, c, e) < own + keys && query < call_.query_end;
   }
   __device__ PointerOfQuery<T> pointer_of(int s, int e, int column) const {
-    const int k = rows_are_queries ? 16 * warp_of_thread() + strip_row(e) : column;
+    const int k = rows_are_queries ? warp_rows * warp_of_thread() + strip_row(e) : column;
     const SharedSpan<T> from = numbers(s);
     PointerOfQuery<T> of;
     of.maximum = from[k], of.inverse = from[count + k], of.slope = rows_are_queries ? T(0) : from[2 * count + k];
@@ -320,10 +324,10 @@ class BlockSources {
   const Spec& spec_;
   SourcesMemory memory_;
   int b_, h_, block_row_, row_;
-  Strip<T, n> strips_[room];                  ///< φ, or products
-  Strip<T, Spec::width / 8> gradient_[room];  ///< of the block's rows
-  T slopes_[room][2] = {};                    ///< this lane's parts of V
-  double sum_ = 0, slope_sum_ = 0;            ///< carried by the row whose sums this lane makes
+  PairStrip strips_[room];          ///< φ, or products
+  QueryStrip gradient_[room];       ///< of the block's rows
+  T slopes_[room][lane_rows] = {};  ///< this lane's parts of V
+  double sum_ = 0, slope_sum_ = 0;  ///< carried by the row whose sums this lane makes
 };
 
 }  // namespace fovea::cuda

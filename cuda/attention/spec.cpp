@@ -26,23 +26,39 @@ int registers_held(const SpecOfCall& spec, int columns) {
     return index == Index::head || index == (pass < Pass::key_gradients ? Index::query : Index::key);
   };
   int read = 0;  // numbers of two rows or, with their addresses, of each pair
-  for (Index index : spec.indices) read += of_row(index) ? 3 : 2 * pairs;
+  for (Index index : spec.indices)
+    read += of_row(index) ? 3 : block.stages != 2 ? 2 * pairs : is_backward ? pairs / 2 : pairs;
   const int steps = static_cast<int>(spec.logit.steps.size() + spec.weight.steps.size());
   return (outputs / 2 + strips * pairs + read + steps * columns / 64) * block.number_bytes / 4;
 }
 
-/// Chooses tiles as large as registers and 96 KiB of shared memory allow. The products of factors that are not rounded
-/// take more registers. `attend --compile` shows whether a kernel spills.
-void choose_tiles(SpecOfCall& spec) {
+/// Halves tiles until they need at most so many registers and bytes of shared memory, if they can be that small.
+void shrink_tiles(SpecOfCall& spec, int most_registers, int most_bytes) {
   BlockShape& block = spec.block;
   const Pass pass = spec.kernel.pass;
-  const int most_registers = spec.rounds ? 114 : 90;
-  const int least_warps =
-      block.sources > 0 ? 2 : 1;  // no tile of a kernel has more columns than another's block has keys
-  block.warps = 4, block.columns = block.sources > 0 ? 32 : 64;
+  // no tile of a kernel has more columns than another's block has keys
+  const int least_warps = block.sources > 0 ? 2 : 1;
   while (registers_held(spec, block.columns) > most_registers && block.columns > 16) block.columns /= 2;
-  while (shared_bytes(pass, block) > 96 << 10 && block.columns > 16) block.columns /= 2;
-  while (shared_bytes(pass, block) > 96 << 10 && block.warps > least_warps) block.warps /= 2;
+  while (shared_bytes(pass, block) > most_bytes && block.columns > 16) block.columns /= 2;
+  while (shared_bytes(pass, block) > most_bytes && block.warps > least_warps) block.warps /= 2;
+}
+
+/// Chooses tiles as large as registers and shared memory allow. `attend --compile` shows whether a kernel spills.
+void choose_tiles(SpecOfCall& spec, int most_bytes) {
+  BlockShape& block = spec.block;
+  const Pass pass = spec.kernel.pass;
+  block.warps = 4, block.columns = block.sources > 0 ? 32 : 64;
+  // Two blocks share a multiprocessor and compute while the other loads. Where the next tile is copied ahead, a block
+  // is busy without a second one, and may have more. The products of factors that are not rounded take more registers.
+  if (block.stages == 1) return shrink_tiles(spec, spec.rounds ? 114 : 90, std::min(most_bytes, 96 << 10));
+  const int most_registers = pass != Pass::key_gradients ? 157 : spec.has_dropout ? 181 : 185;
+  if (pass == Pass::forward) {
+    block.warps = 8, block.columns = 128;
+    if (registers_held(spec, 128) <= most_registers && shared_bytes(pass, block) <= std::min(most_bytes, 180 << 10))
+      return;
+    block.warps = 4, block.columns = 64;
+  }
+  shrink_tiles(spec, most_registers, std::min(most_bytes, 112 << 10));
 }
 
 int round_up_to_16(std::int64_t n) { return static_cast<int>(std::max<std::int64_t>((n + 15) / 16 * 16, 16)); }
@@ -71,6 +87,11 @@ std::string cases(std::size_t count, const Text& text) {
 std::int64_t width_of(const LoweredCall& call) {
   if (call.queries.defined()) return call.queries.size(3);
   return call.sources.empty() ? 0 : call.sources[0].queries.size(3);
+}
+
+int most_shared_bytes(int architecture) {
+  if (architecture == 80 || architecture == 87) return 163 << 10;
+  return architecture < 90 || architecture >= 120 ? 99 << 10 : 227 << 10;
 }
 
 Side side_of(const LoweredSource& source) {
@@ -143,7 +164,7 @@ void add_sources(SpecOfCall& spec, const LoweredCall& lowered) {
 
 }  // namespace
 
-SpecOfCall spec_of(const TileCall& call, const Kernel& kernel) {
+SpecOfCall spec_of(const TileCall& call, const Kernel& kernel, int most_bytes) {
   const LoweredCall& lowered = call.lowered;
   SpecOfCall spec;
   spec.kernel = kernel;
@@ -164,6 +185,7 @@ SpecOfCall spec_of(const TileCall& call, const Kernel& kernel) {
   spec.has_output = !call.only_totals;
   spec.has_focus = lowered.focus.has_value();
   spec.has_rows = call.traces_rows;
+  spec.continues = lowered.extra.keys.defined() && kernel.pass == Pass::forward;
   spec.has_hidden = spec.block.hidden = lowered.hidden_weight.defined();
   spec.logit = lowered.logit.value(), spec.logit_gradients = lowered.logit.gradients();
   spec.weight = lowered.window.value(), spec.weight_gradients = lowered.window.gradients();
@@ -176,7 +198,8 @@ SpecOfCall spec_of(const TileCall& call, const Kernel& kernel) {
   for (std::size_t k = 0; k < spec.wants.size(); ++k)
     if (spec.wants[k] && spec.indices[k] == Index::offset) ++block.slots;
   add_sources(spec, lowered);
-  choose_tiles(spec);
+  block.stages = spec.rounds && block.sources == 0 ? 2 : 1;
+  choose_tiles(spec, most_bytes);
   return spec;
 }
 
@@ -241,7 +264,7 @@ struct Spec {{
   static constexpr int most_sources = {sources};
   static constexpr cuda::BlockShape shape() {{
     return {{warps, columns, width, value_width, sizeof(Factor), sizeof(Number), most_slots, most_sources, {arrays},
-            {hidden}, {segment}}};
+            {hidden}, {segment}, {stages}}};
   }}
   static __device__ constexpr int sources() {{ return most_sources; }}
   static __device__ constexpr int pointers() {{ return {pointers}; }}
@@ -266,6 +289,7 @@ struct Spec {{
   static __device__ constexpr bool has_output() {{ return {output}; }}
   static __device__ constexpr bool has_focus() {{ return {focus}; }}
   static __device__ constexpr bool has_rows() {{ return {rows}; }}
+  static __device__ constexpr bool continues() {{ return {continues}; }}
   static __device__ constexpr int captures() {{ return {captures}; }}
   static __device__ constexpr int logits() {{ return {logits}; }}
   static __device__ constexpr int slots() {{ return {slots}; }}
@@ -319,8 +343,9 @@ extern "C" __global__ void __launch_bounds__({threads}, 1) {kernel}(
       fmt::arg("sink", spec.has_sink), fmt::arg("dropout", spec.has_dropout),
       fmt::arg("renormalizes", spec.renormalizes), fmt::arg("densities", spec.has_densities),
       fmt::arg("sources", block.sources), fmt::arg("arrays", block.arrays), fmt::arg("segment", block.segment),
-      fmt::arg("hidden", spec.has_hidden), fmt::arg("pointers", spec.pointers), fmt::arg("output", spec.has_output),
-      fmt::arg("focus", spec.has_focus), fmt::arg("rows", spec.has_rows),
+      fmt::arg("hidden", spec.has_hidden), fmt::arg("stages", block.stages), fmt::arg("pointers", spec.pointers),
+      fmt::arg("output", spec.has_output), fmt::arg("focus", spec.has_focus), fmt::arg("rows", spec.has_rows),
+      fmt::arg("continues", spec.continues),
       fmt::arg("sides", cases(spec.sides.size(),
                               [&](std::size_t s) { return fmt::format("cuda::Side::{}", name_of(spec.sides[s])); })),
       fmt::arg("source_arrays", cases(spec.source_arrays.size(), [&](std::size_t s) { return spec.source_arrays[s]; })),
@@ -335,18 +360,19 @@ extern "C" __global__ void __launch_bounds__({threads}, 1) {kernel}(
 }
 
 /// Bytes that are equal only for calls whose kernels are equal.
-std::string key_of(const TileCall& call, const Kernel& kernel) {
+std::string key_of(const TileCall& call, const Kernel& kernel, int most_bytes) {
   const LoweredCall& lowered = call.lowered;
   std::string key;
   auto add = [&](auto... numbers) {
     for (std::int64_t number : {static_cast<std::int64_t>(numbers)...})
       key.append(reinterpret_cast<const char*>(&number), sizeof number);
   };
-  add(kernel.pass, kernel.score, kernel.values, kernel.sources, kernel.focus, lowered.focus.has_value(),
+  add(most_bytes, kernel.pass, kernel.score, kernel.values, kernel.sources, kernel.focus, lowered.focus.has_value(),
       lowered.values.dtype(), call.products, lowered.queries.defined(), width_of(lowered), lowered.segment,
       call.only_totals, call.traces_rows, lowered.hidden_weight.defined(), lowered.values.size(3),
       lowered.sink.defined(), call.dropout.probability > 0, lowered.renormalizes, lowered.densities,
-      lowered.relative.table.defined(), lowered.always.size(), lowered.dilations.size(), lowered.masks.size());
+      lowered.relative.table.defined(), lowered.extra.keys.defined(), lowered.always.size(), lowered.dilations.size(),
+      lowered.masks.size());
   for (const LoweredFormula* formula : {&lowered.logit, &lowered.window}) {
     add(formula->parts.size(), formula->captures.size());
     for (const PointwiseFormula& part : formula->parts) part.append_identity(key);
@@ -359,17 +385,17 @@ std::string key_of(const TileCall& call, const Kernel& kernel) {
 
 }  // namespace
 
-std::shared_ptr<const KernelOfCall> kernel_of(const TileCall& call, const Kernel& kernel) {
+std::shared_ptr<const KernelOfCall> kernel_of(const TileCall& call, const Kernel& kernel, int most_bytes) {
   static std::mutex mutex;
   static std::map<std::string, std::shared_ptr<const KernelOfCall>> known;
   constexpr std::size_t most_known = 1024;
-  const std::string key = key_of(call, kernel);
+  const std::string key = key_of(call, kernel, most_bytes);
   {
     std::lock_guard lock(mutex);
     if (const auto found = known.find(key); found != known.end()) return found->second;
   }
   auto made = std::make_shared<KernelOfCall>();
-  made->spec = spec_of(call, kernel);
+  made->spec = spec_of(call, kernel, most_bytes);
   made->text = kernel_text(made->spec);
   made->constants = constants_of(made->spec);
   std::lock_guard lock(mutex);

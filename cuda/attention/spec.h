@@ -25,7 +25,8 @@ struct SpecOfCall {
   bool has_output = true;
   std::size_t always = 0, dilations = 0, masks = 0;  ///< numbers of these parts of the LoweredCall
   bool has_product = false, has_window = false, has_sink = false, has_dropout = false, renormalizes = false,
-       has_densities = false, has_relative_values = false, has_hidden = false, has_focus = false, has_rows = false;
+       has_densities = false, has_relative_values = false, has_hidden = false, has_focus = false, has_rows = false,
+       continues = false;
   Kernel kernel = {};
   Expression logit, logit_gradients, weight, weight_gradients;
 };
@@ -38,8 +39,15 @@ struct KernelOfCall {
 };
 inline constexpr const char* kernel_of_text = "attention_kernel";
 
-/// The Spec of one of a call's kernels.
-SpecOfCall spec_of(const TileCall& call, const Kernel& kernel);
+/// The largest shared memory that a block may have, in bytes: on this process's GPU or, without one, on a GPU for which
+/// kernels may be compiled.
+int most_shared_bytes();
+/// The same for GPUs of this architecture, 10 · major + minor (CUDA C++ Programming Guide, "Compute Capabilities").
+int most_shared_bytes(int architecture);
+
+/// The Spec of one of a call's kernels, for blocks with at most so many bytes of shared memory if tiles can be that
+/// small.
+SpecOfCall spec_of(const TileCall& call, const Kernel& kernel, int most_bytes);
 /// The width of queries and keys; 0 if the call has none.
 std::int64_t width_of(const LoweredCall& call);
 /// The keys that a pointer may point to.
@@ -53,6 +61,7 @@ std::vector<Kernel> kernels_of(const TileCall& call);
 
 /// One of a call's kernels. The text is made once for all calls with equal formulas, options and shapes of heads,
 /// because that takes longer than to launch it.
-std::shared_ptr<const KernelOfCall> kernel_of(const TileCall& call, const Kernel& kernel);
+std::shared_ptr<const KernelOfCall> kernel_of(const TileCall& call, const Kernel& kernel,
+                                              int most_bytes = most_shared_bytes());
 
 }  // namespace fovea::cuda

@@ -3,8 +3,9 @@
 /// A warp computes strips of 16 rows and 8 n columns. Its lanes hold the sums as the matrix instruction
 /// (cuda/tensor_core.h) lays them out, for every type of number: with g = lane / 4 and t = lane % 4, at[c] has the
 /// elements (g, 8 c + 2 t), (g, 8 c + 2 t + 1), (g + 8, 8 c + 2 t) and (g + 8, 8 c + 2 t + 1). So four lanes share a
-/// row.
+/// row, and a lane has numbers of two rows.
 #pragma once
+#include "cuda/async_copy.h"
 #include "cuda/attention/call.h"
 #include "cuda/attention/layout.h"
 #include "cuda/shared_memory.h"
@@ -15,12 +16,24 @@ namespace fovea::cuda {
 __device__ inline int lane_of_thread() { return static_cast<int>(threadIdx.x) % 32; }
 __device__ inline int warp_of_thread() { return static_cast<int>(threadIdx.x) / 32; }
 
+/// Returns x, and hides from the compiler that it is the same in each turn of a loop: what is computed from it is not
+/// kept in registers, of which a kernel's sums leave few.
+__device__ inline int computed_anew(int x) {
+#ifndef FOVEA_CUDA_ON_HOST
+  asm volatile("" : "+r"(x));
+#endif
+  return x;
+}
+
 /// The row and column, in a strip, of element e of at[c].
 __device__ inline int strip_row(int e) { return lane_of_thread() / 4 + 8 * (e / 2); }
 __device__ inline int strip_column(int c, int e) { return 8 * c + 2 * (lane_of_thread() % 4) + e % 2; }
 
-template <class T, int n>
+inline constexpr int lane_rows = 2;  ///< rows of which a lane has numbers
+
+template <class T, int n_>
 struct Strip {
+  static constexpr int n = n_;
   T at[n][4];
 
   __device__ void clear() {
@@ -31,11 +44,11 @@ struct Strip {
   }
 };
 
-/// body(c, e) for the elements of a strip of 8 n columns that this lane holds.
-template <int n, class Body>
+/// body(c, e) for the elements of a strip of this type that this lane holds.
+template <class Strip, class Body>
 __device__ inline void for_strip(const Body& body) {
 #pragma unroll
-  for (int c = 0; c < n; ++c)
+  for (int c = 0; c < Strip::n; ++c)
 #pragma unroll
     for (int e = 0; e < 4; ++e) body(c, e);
 }
@@ -133,6 +146,27 @@ __device__ void load_tile(const Tile<P, width>& tile, const Operand<const T>& fr
   }
 }
 
+/// Starts copying `rows` rows of `from` [count, width], from row `first` on, to a tile, by all threads of the block.
+template <int threads, int rows, int width>
+__device__ void start_copy_of_tile(const Tile<Bf16, width>& tile, const Operand<const std::uint16_t>& from, int first,
+                                   int count) {
+  constexpr int packs = width / 8, step = threads / packs;  // as in load_tile()
+  if (threads % packs == 0 && rows % step == 0 && first + rows <= count) {
+    const int row = static_cast<int>(threadIdx.x) / packs, column = 8 * (static_cast<int>(threadIdx.x) % packs);
+    const std::uint16_t* source = &from.at(first + row, column);
+#pragma unroll
+    for (int r = 0; r < rows; r += step, source += step * from.row)
+      copy_16_bytes_async(&tile.at(row + r, column), source);
+    return;
+  }
+#pragma unroll 1
+  for (int k = static_cast<int>(threadIdx.x); k < rows * packs; k += threads) {
+    const int row = k / packs, column = 8 * (k % packs);
+    const bool exists = first + row < count;
+    copy_16_bytes_async(&tile.at(row, column), &from.at(exists ? first + row : 0, column), exists);
+  }
+}
+
 // ---- sums += A Bᵀ, for 16 rows of a tile A from `row` on, and a tile B with 8 n rows
 
 template <class P, int width, int n>
@@ -157,14 +191,16 @@ __device__ void add_product_of_rows(Strip<P, n>& sums, const Tile<P, width>& a, 
 template <int width, int n>
 __device__ void add_product_of_rows(Strip<float, n>& sums, const Tile<Bf16, width>& a, int row,
                                     const Tile<Bf16, width>& b) {
+  const MatrixReader<TileOrder::left, Tile<Bf16, width>::stride> own(&a.at(row, 0));
+  const MatrixReader<TileOrder::right_of_rows, Tile<Bf16, width>::stride> others(&b.at(0, 0));
 #pragma unroll
   for (int k = 0; k < width; k += 16) {
     LeftTile left;
-    load_four_matrices<TileOrder::left>(left.pairs, &a.at(row, k), a.stride);
+    own.load(left.pairs, 0, k);
 #pragma unroll
     for (int c = 0; c < n; c += 2) {
       std::uint32_t four[4];
-      load_four_matrices<TileOrder::right_of_rows>(four, &b.at(8 * c, k), b.stride);
+      others.load(four, 8 * c, k);
       multiply_add(sums.at[c], left, RightTile{{four[0], four[1]}});
       multiply_add(sums.at[c + 1], left, RightTile{{four[2], four[3]}});
     }
@@ -193,6 +229,7 @@ __device__ void add_product(Strip<P, width / 8>& sums, const Strip<P, n>& weight
 
 template <int width, int n>
 __device__ void add_product(Strip<float, width / 8>& sums, const Strip<float, n>& weights, const Tile<Bf16, width>& b) {
+  const MatrixReader<TileOrder::right, Tile<Bf16, width>::stride> rows(&b.at(0, 0));
 #pragma unroll
   for (int c = 0; c < n; c += 2) {
     const float(&low)[4] = weights.at[c], (&high)[4] = weights.at[c + 1];
@@ -201,7 +238,7 @@ __device__ void add_product(Strip<float, width / 8>& sums, const Strip<float, n>
 #pragma unroll
     for (int m = 0; m < width / 8; m += 2) {
       std::uint32_t four[4];
-      load_four_matrices<TileOrder::right>(four, &b.at(8 * c, 8 * m), b.stride);
+      rows.load(four, 8 * c, 8 * m);
       multiply_add(sums.at[m], left, RightTile{{four[0], four[1]}});
       multiply_add(sums.at[m + 1], left, RightTile{{four[2], four[3]}});
     }

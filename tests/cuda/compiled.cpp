@@ -3,7 +3,11 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include "attention/engine/tiles.h"
+#include "attention/registry.h"
 #include "cuda/map_text.h"
+#include "tensor/gemm.h"
+#include "tensor/random.h"
 #include "tests/attention/all_formulas.h"
 #include "tests/refusal.h"
 
@@ -21,9 +25,36 @@ std::map<std::string, std::string> all_texts() {
   return names;
 }
 
+/// The calls of a method with heads of width 128, in f32 with products of numbers in bf16.
+std::vector<TileCall> calls_of(const char* method) {
+  const Precision before = matmul_precision();
+  set_matmul_precision(Precision::bf16);
+  const auto attention = attention_factory(method)({.model_dim = 256, .heads = 2, .layers = 2});
+  Tensor states = Tensor::empty({1, 8, 256}, DType::f32);
+  Generator generator(1);
+  fill_normal(states, generator);
+  const Variable x(states, true);
+  CollectedTileCalls collected;
+  attention->forward({.query = x, .key = x, .value = x});
+  set_matmul_precision(before);
+  return collected.of_attend.at(0).calls;
+}
+
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(compiled)
+
+BOOST_AUTO_TEST_CASE(kernels_of_attention_fit_the_registers_and_the_shared_memory_of_each_gpu) {
+  const std::map<int, int> most_shared_kibibytes{{80, 163}, {86, 99}, {90, 227}};
+  for (const char* method : {"global", "gaussian", "relative", "dman", "window"})
+    for (const TileCall& call : calls_of(method))
+      for (const auto& [architecture, kibibytes] : most_shared_kibibytes)
+        for (const TileKernelReport& kernel : attention_kernels().compile(call, architecture))
+          BOOST_TEST_CONTEXT(method << ", " << kernel.kernel << ", sm_" << architecture) {
+            BOOST_TEST(kernel.spilled_bytes == 0);
+            BOOST_TEST(kernel.shared_bytes <= kibibytes << 10);
+          }
+}
 
 BOOST_AUTO_TEST_CASE(every_formula_of_the_registry_compiles) {
   const auto texts = all_texts();

@@ -319,8 +319,8 @@ __global__ void products(const bf16* a, const bf16* b, float* c) {  // [16, 16] 
   __syncthreads();
   LeftTile rows;
   std::uint32_t columns[4];
-  load_four_matrices<TileOrder::left>(rows.pairs, &left[0], stride);
-  load_four_matrices<TileOrder::right>(columns, &right[0], stride);
+  MatrixReader<TileOrder::left, stride>(&left[0]).load(rows.pairs, 0, 0);
+  MatrixReader<TileOrder::right, stride>(&right[0]).load(columns, 0, 0);
   const int g = static_cast<int>(threadIdx.x) / 4, t = static_cast<int>(threadIdx.x) % 4;
   for (int half = 0; half < 2; ++half) {
     float sums[4] = {1, 2, 3, 4};
