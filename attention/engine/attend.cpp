@@ -186,7 +186,7 @@ Variable attend_checked(const AttentionContext& in, Plan plan, double dropout, A
   if (dropout > 0) drop.at = RandomScope::next_call("attention: dropout");
   auto shared = std::make_shared<const Plan>(std::move(plan));
   if (CollectedTileCalls* collected = CollectedTileCalls::current())
-    collected->of_attend.push_back(tile_calls(in, shared, drop));
+    collected->of_attend.push_back(tile_calls(in, shared, drop, trace && trace->rows));
   const AttentionOutput made = output_of_engine(in, shared, drop, trace);
   if (shared->focus && in.memory)
     in.memory->step_state(shared->focus->owner) = select(made.focus, 2, made.focus.size(2) - 1);

@@ -117,9 +117,10 @@ struct Group {
   TileCall call;
 };
 
-/// The groups of a call. Returns the part of the plan that has no such form, or null.
+/// The groups of a call, which make row quantities if it `traces_rows`. Returns the part of the plan that has no such
+/// form, or null.
 const char* make_groups(const AttentionContext& in, const std::shared_ptr<const Plan>& plan,
-                        const AttentionDropout& dropout, std::vector<Group>& groups) {
+                        const AttentionDropout& dropout, bool traces_rows, std::vector<Group>& groups) {
   const std::int64_t H = in.query.size(1);
   const std::vector<HeadRange> ranges = groups_of_heads(*plan, H);
   const bool is_one = ranges.size() == 1;
@@ -136,6 +137,9 @@ const char* make_groups(const AttentionContext& in, const std::shared_ptr<const 
     if (group.call.lowered.is_exact) group.call.products = Precision::f32;
     for (const LoweredCapture& capture : group.call.lowered.captures())
       group.call.wants.push_back(capture.is_made() || should_record({&capture.value}));
+    group.call.traces_rows = traces_rows;
+    if (const auto missing = attention_kernels().missing)  // null: CUDA was not built
+      if (const char* part = missing(group.call)) return part;
     groups.push_back(std::move(group));
   }
   return nullptr;
@@ -180,6 +184,8 @@ MapOfWeights second_map(const AttentionContext& in, const Plan& plan, const Atte
           dropout_of_heads(dropout, in, heads)};
 }
 
+constexpr const char* rows_of_second_maps = "a trace of row quantities of a second map";
+
 /// Whether the maps of a plan cannot be calls of their own: why not, a string literal; null: they can.
 const char* obstacle_of_maps(const Plan& plan) {
   if (plan.second_maps.empty()) return nullptr;
@@ -191,13 +197,14 @@ const char* obstacle_of_maps(const Plan& plan) {
 }  // namespace
 
 TileCalls tile_calls(const AttentionContext& in, const std::shared_ptr<const Plan>& plan,
-                     const AttentionDropout& dropout) {
+                     const AttentionDropout& dropout, bool traces_rows) {
   if (const char* obstacle = obstacle_of_maps(*plan)) return {{}, obstacle};
+  if (traces_rows && !plan->second_maps.empty()) return {{}, rows_of_second_maps};
   std::vector<MapOfWeights> maps{first_map(in, plan, dropout)};
   for (const SecondMap& part : plan->second_maps) maps.push_back(second_map(in, *plan, dropout, part));
   std::vector<Group> groups;
   for (const MapOfWeights& map : maps)
-    if (const char* missing = make_groups(map.in, map.plan, map.dropout, groups)) return {{}, missing};
+    if (const char* missing = make_groups(map.in, map.plan, map.dropout, traces_rows, groups)) return {{}, missing};
   TileCalls made;
   for (Group& group : groups) made.calls.push_back(std::move(group.call));
   return made;
@@ -208,11 +215,7 @@ namespace {
 /// The output of a plan without second maps. Stores its row quantities unless `rows` is null.
 FusedOutput output_of_groups(const MapOfWeights& map, RowQuantities* rows = nullptr) {
   std::vector<Group> groups;
-  if (const char* missing = make_groups(map.in, map.plan, map.dropout, groups)) return {{}, missing};
-  for (Group& group : groups) {
-    group.call.traces_rows = rows;
-    if (const char* missing = attention_kernels().missing(group.call)) return {{}, missing};
-  }
+  if (const char* missing = make_groups(map.in, map.plan, map.dropout, rows, groups)) return {{}, missing};
   std::vector<Variable> outputs, foci;
   std::vector<RowQuantities> rows_of_groups;
   for (Group& group : groups) {
@@ -246,7 +249,7 @@ FusedOutput attend_on_tiles(const AttentionContext& in, const std::shared_ptr<co
                             const AttentionDropout& dropout, AttentionTrace* trace) {
   if (const char* obstacle = obstacle_of_maps(*plan)) return {{}, obstacle};
   RowQuantities* rows = trace ? trace->rows : nullptr;
-  if (rows && !plan->second_maps.empty()) return {{}, "a trace of row quantities of a second map"};
+  if (rows && !plan->second_maps.empty()) return {{}, rows_of_second_maps};
   FusedOutput made = output_of_groups(first_map(in, plan, dropout), rows);
   if (!made.missing) made = add_second_maps(in, *plan, dropout, made);
   if (made.missing) return {{}, made.missing};

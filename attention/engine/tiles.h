@@ -83,7 +83,7 @@ struct TileCalls {
   const char* missing = nullptr;  ///< the part of the plan that has no such form; `calls` is empty then
 };
 TileCalls tile_calls(const AttentionContext& in, const std::shared_ptr<const Plan>& plan,
-                     const AttentionDropout& dropout);
+                     const AttentionDropout& dropout, bool traces_rows);
 
 /// Collects the calls of attend() on this thread, for as long as the object lives: to look at the kernels that a method
 /// would have on a GPU. The tensors may be on the CPU.

@@ -11,12 +11,15 @@ std::vector<TileKernelReport> compile_kernels(const TileCall& call, int architec
   for (const Kernel& one : kernels_of(call)) {
     const auto kernel = kernel_of(call, one, most_shared_bytes(architecture));
     const BlockShape& block = kernel->spec.block;
+    const int bytes = shared_bytes(one.pass, block), most = most_shared_bytes(architecture);
+    require(bytes <= most, "{}: a block needs {:.1f} KiB of shared memory, of which GPUs of sm_{} have {} KiB",
+            name_of(one), bytes / 1024.0, architecture, most >> 10);
     KernelUse use;
     const auto begin = std::chrono::steady_clock::now();
     compile(name_of(one), kernel->text, architecture, &use);
     const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
-    reports.push_back({name_of(one), block.rows(), block.columns, use.registers, use.spilled_bytes,
-                       shared_bytes(one.pass, block), time.count()});
+    reports.push_back(
+        {name_of(one), block.rows(), block.columns, use.registers, use.spilled_bytes, bytes, time.count()});
   }
   return reports;
 }

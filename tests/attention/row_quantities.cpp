@@ -10,6 +10,7 @@
 #include <omp.h>
 
 #include "attention/engine/row_quantities.h"
+#include "attention/engine/tiles.h"
 #include "autograd/operations.h"
 #include "tests/attention/attentions.h"
 #include "tests/device.h"
@@ -351,6 +352,21 @@ BOOST_AUTO_TEST_CASE(on_a_gpu_they_are_those_of_the_cpu, *with_cuda()) {
            [](Attention& attention, Place place) {
              BOOST_TEST(check_on_a_gpu(attention, place, {1, 130, 141, {137}}));
            });
+}
+
+BOOST_AUTO_TEST_CASE(collected_calls_of_a_gpu_trace_them_too) {
+  const auto attention = random_attention("gaussian", Place::encoder);
+  AttentionInput input = random_input(Place::encoder, {2, 3, 3, {3, 2}}, DType::f64, Device::cpu);
+  for (bool traces : {false, true}) {
+    RowQuantities rows;
+    AttentionTrace trace;
+    if (traces) trace.rows = &rows;
+    input.trace = &trace;
+    CollectedTileCalls collected;
+    attention->forward(input);
+    BOOST_REQUIRE(collected.of_attend.size() == 1u);
+    for (const TileCall& call : collected.of_attend[0].calls) BOOST_TEST(call.traces_rows == traces);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(on_a_gpu_queries_whose_logits_are_nan_do_not_look_like_those_without_keys, *with_cuda()) {
