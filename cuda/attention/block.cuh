@@ -125,8 +125,9 @@ class BlockOfRows {
     add_product(sums, gradients, others);
   }
 
-  /// What the lane's queries see. It is found anew for each tile that is seen in part: most are not, and need the
-  /// registers.
+  /// Fills in which keys the queries of this lane see. Each tile in which only some pairs are seen calls this again:
+  /// kept from tile to tile, the bounds would take registers, which the tiles that are seen as a whole need for their
+  /// sums.
   __device__ void see_rows(Seen (&seen)[lane_rows]) const {
 #pragma unroll
     for (int lane_row = 0; lane_row < lane_rows; ++lane_row)

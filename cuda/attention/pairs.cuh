@@ -237,8 +237,8 @@ class StripCaptures {
 
 // ---- Dropout
 
-/// Which weights of a tile dropout keeps: the bits that the CPU draws. The keys of the tile are of one group of
-/// DropoutMask::group, whose bits are 16 bytes for each query of the tile.
+/// Says for each weight of a tile whether dropout keeps it, by the same random bits as on the CPU. They are drawn for
+/// groups of DropoutMask::group keys (128), 16 bytes for a query and a group; a tile's keys lie in one group.
 class KeptWeights {
  public:
   __device__ KeptWeights(int first_byte, int queries) : bits_(first_byte, kept_bytes(queries)) {}
