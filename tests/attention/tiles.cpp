@@ -260,7 +260,7 @@ BOOST_AUTO_TEST_CASE(tiles_are_copied_ahead_in_bf16, *with_cuda()) {
   for (const char* kind : {"global", "gaussian", "relative(clip=3)", "persistent", "window(segment=5)", "additive"})
     for (Place place : {Place::encoder, Place::decoder}) {
       check(kind, place, {150, 150});
-      Case c{90, 90};
+      Case c{150, 150};  // dropout draws its bits for 128 keys: the last tile has others
       c.dropout = 0.3, c.hides_rows = true;
       check(kind, place, c);
     }
