@@ -318,6 +318,9 @@ const char* missing(const TileCall& call) {
   for (const LoweredSource& source : lowered.sources)
     if (source.queries.size(3) != width_of(lowered)) return "a window whose pointers have another width than the head";
   if (lowered.segment > 16) return "a window with segments of more than 16 keys";
+  // A tile has whole segments, and would read the bits of two groups.
+  if (call.dropout.probability > 0 && 16 % lowered.segment != 0 && lowered.values.size(2) > DropoutMask::group)
+    return "dropout of a window whose segments are not of 1, 2, 4, 8 or 16 keys";
   if (!lowered.sources.empty() || lowered.hidden_weight.defined())
     for (const Kernel& kernel : kernels_of(call))
       if (shared_bytes_of(kernel, call) > most_shared_bytes())
