@@ -1,11 +1,14 @@
 // Generated texts are what their grammars say, and never change.
 #include "experiments/support/data/generated.h"
 
+#include <functional>
 #include <map>
+#include <set>
 
 #include <boost/test/unit_test.hpp>
 
 #include "experiments/support/text/split_mix.h"
+#include "experiments/support/text/words.h"
 #include "tests/files.h"
 
 using namespace fovea;
@@ -99,6 +102,77 @@ BOOST_AUTO_TEST_CASE(parts_have_their_sizes_and_no_source_in_common) {
   BOOST_TEST(pairs_of(*translation, Part::train).size() == 300u);
   BOOST_TEST(pairs_of(*translation, Part::dev).size() == 30u);
   BOOST_TEST(pairs_of(generate_sentiment("generated:train=5"), Part::test).size() == 2000u);
+}
+
+// The tags of LocalnessGrammar, computed a second time from the words alone.
+BOOST_AUTO_TEST_CASE(tags_of_localness_are_what_their_tasks_say) {
+  using Words = std::vector<std::string_view>;
+  using Tag = std::function<std::string(const Words& words, int i)>;
+  const auto majority = [](const Words& words, int first, int last, int i) {
+    int lead = 0;
+    for (int j = std::max(first, 0); j <= std::min(last, int(words.size()) - 1); ++j)
+      lead += words[std::size_t(j)][0] == 'b' ? 1 : -1;
+    return std::string(lead > 0 ? "b" : lead < 0 ? "a" : words[std::size_t(i)].substr(0, 1));
+  };
+  const auto within = [&](int width) {
+    return [=](const Words& words, int i) { return majority(words, i - width, i + width, i); };
+  };
+  const auto number = [](std::string_view digits) { return std::stoi(std::string(digits)); };
+  const auto at = [](const Words& words, int from, int i) {
+    const bool is_there = from >= 0 && from < int(words.size());
+    return std::string(words[std::size_t(is_there ? from : i)].substr(0, 1));
+  };
+  const auto end_of_segment = [](const Words& words, int i, int step) {
+    while (i + step >= 0 && i + step < int(words.size()) && words[std::size_t(i + step)] != "|") i += step;
+    return i;
+  };
+  const std::map<std::string, Tag> tasks = {
+      {"majority", within(3)},
+      {"widths", [&](const Words& words, int i) { return within(1)(words, i) + within(9)(words, i); }},
+      {"own_width",
+       [&](const Words& words, int i) { return within(number(words[std::size_t(i)].substr(1)))(words, i); }},
+      {"segments",
+       [&](const Words& words, int i) {
+         return words[std::size_t(i)] == "|"
+                    ? "|"
+                    : majority(words, end_of_segment(words, i, -1), end_of_segment(words, i, 1), i);
+       }},
+      {"ranks",
+       [&](const Words& words, int i) {
+         int smaller = 0;
+         for (int d = -3; d <= 3; ++d) smaller += at(words, i + d, i) < words[std::size_t(i)];
+         return std::to_string(smaller);
+       }},
+      {"back", [&](const Words& words, int i) { return at(words, i - 5, i); }},
+      {"displaced",
+       [&](const Words& words, int i) { return at(words, i + number(words[std::size_t(i)].substr(1)), i); }},
+      {"agreement",
+       [&](const Words& words, int i) {
+         while (!words[std::size_t(i)].starts_with("subject-")) --i;
+         return std::string(words[std::size_t(i)].substr(8));
+       }},
+      {"recall", [&](const Words& words, int i) {
+         const std::string_view word = words[std::size_t(i)];
+         const std::string_view key = word.substr(0, word.find('=') + 1);
+         for (int j = 0; j < int(words.size()); ++j)
+           if (j != i && words[std::size_t(j)].starts_with(key))
+             return std::string(words[std::size_t(j)].substr(key.size()));
+         return std::string(word.substr(key.size()));
+       }}};
+  for (const auto& [task, tag] : tasks) {
+    std::set<std::string_view> seen;
+    for (const TextPair& pair :
+         pairs_of(*generate_tags("generated:train=40,dev=1,test=1,length=8-70,task=" + task), Part::train)) {
+      const Words words = split_words(pair.source), tags = split_words(pair.target);
+      BOOST_TEST_REQUIRE(words.size() == tags.size());
+      for (int i = 0; i < int(words.size()); ++i)
+        BOOST_TEST(tags[std::size_t(i)] == tag(words, i), task << ", word " << i << " of: " << pair.source);
+      seen.insert(tags.begin(), tags.end());
+    }
+    BOOST_TEST(seen.size() >= 2u, task);
+  }
+  BOOST_TEST(contains(message_of([] { generate_tags("generated:task=majorty"); }),
+                      "task=majorty (column 11): expected one of majority, widths"));
 }
 
 BOOST_AUTO_TEST_CASE(wrong_specifications_are_refused_with_their_column) {

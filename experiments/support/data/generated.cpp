@@ -6,6 +6,7 @@
 
 #include "experiments/support/data/grammar.h"
 #include "experiments/support/data/lexicon.h"
+#include "experiments/support/data/localness.h"
 #include "experiments/support/text/words.h"
 
 namespace fovea {
@@ -372,6 +373,7 @@ std::unique_ptr<PairSource> generate_translation(std::string_view specification)
 }
 
 std::unique_ptr<PairSource> generate_tags(std::string_view specification) {
+  if (specification.find("task=") != specification.npos) return pairs_of<LocalnessGrammar>(specification);
   return pairs_of<TaggingGrammar>(specification);
 }
 

@@ -61,7 +61,7 @@ std::unique_ptr<PairSource> generate_translation(std::string_view specification)
 
 /// The sources of generate_translation(), and as target a tag for each word, which says where its translation goes:
 /// left, right or stay, compared with a word-by-word translation; none for the particle, which is not translated. The
-/// options are those of generate_translation().
+/// options are those of generate_translation(). With the option task, texts and tags of LocalnessGrammar.
 std::unique_ptr<PairSource> generate_tags(std::string_view specification);
 
 /// Articles and headlines. The headline shortens the first sentence; the other sentences do not matter.

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <fmt/core.h>
+
 #include "experiments/support/data/generated.h"
 #include "experiments/support/text/number.h"
 #include "experiments/support/text/words.h"
@@ -27,6 +29,19 @@ bool parse(std::string_view text, const GrammarOption& option, IntegerRange& int
   const std::size_t dash = std::min(text.find('-'), text.size());
   const std::string_view last = dash < text.size() ? text.substr(dash + 1) : text;
   return parse(text.substr(0, dash), option, into.low) && parse(last, option, into.high) && into.low <= into.high;
+}
+
+bool parse(std::string_view text, const GrammarOption&, GrammarChoice& into) {
+  into.chosen = std::size_t(std::ranges::find(into.names, text) - into.names.begin());
+  return into.chosen < into.names.size();
+}
+
+/// The values that an option may have, for messages.
+std::string expected_by(const GrammarOption& option) {
+  if (const auto* const* choice = std::get_if<GrammarChoice*>(&option.value))
+    return "one of " + listed((*choice)->names, ", ");
+  constexpr const char* kinds[] = {"an integer", "a number", "LOW-HIGH, both"};
+  return fmt::format("{} from {} to {}", kinds[option.value.index()], option.low, option.high);
 }
 
 }  // namespace
@@ -55,10 +70,9 @@ GeneratedPairs::GeneratedPairs(std::string_view specification, std::int64_t test
     require(found != options.end(), "--data: {}: no option {} (column {}){}; options: {}",
             in_quotes_around(specification, at + 1), in_quotes(name), at + 1, did_you_mean(name, names),
             listed(names, ", "));
-    constexpr const char* kinds[] = {"an integer", "a number", "LOW-HIGH, both"};
     require(std::visit([&](auto* into) { return parse(value, *found, *into); }, found->value),
-            "--data: {}: {}={} (column {}): expected {} from {} to {}", in_quotes_around(specification, at + 1), name,
-            without_middle(value, 80), at + 1, kinds[found->value.index()], found->low, found->high);
+            "--data: {}: {}={} (column {}): expected {}", in_quotes_around(specification, at + 1), name,
+            without_middle(value, 80), at + 1, expected_by(*found));
     at = end;
   }
 }

@@ -20,12 +20,18 @@ struct IntegerRange {
   std::int64_t low, high;
 };
 
-/// One option: its name, where its value goes, and the values that it may have. A range is `10-20`, or `10` for exactly
-/// ten.
+/// One of several names.
+struct GrammarChoice {
+  std::vector<std::string> names;
+  std::size_t chosen = 0;
+};
+
+/// One option: its name, where its value goes, and the values that it may have: numbers from `low` to `high`, or one of
+/// the choice's names. A range is `10-20`, or `10` for exactly ten.
 struct GrammarOption {
   std::string name;
-  std::variant<std::int64_t*, double*, IntegerRange*> value;
-  double low, high;
+  std::variant<std::int64_t*, double*, IntegerRange*, GrammarChoice*> value;
+  double low = 0, high = 0;
 };
 
 /// Pairs that a grammar draws until each part has its size. Eight tenths of all hashes of texts are the training

@@ -99,7 +99,7 @@ Sheet sheet_of(const Json& json) {
   sheet.about = json.value("about", "");
   sheet.item = json.at("item");
   for (const Json& task : json.at("tasks"))
-    sheet.tasks.push_back({task.at("name"), task.value("data", ""), task.at("recipe")});
+    sheet.tasks.push_back({task.at("name"), task.value("data", ""), task.at("recipe"), task.value("flags", "")});
   for (const Json& column : json.at("columns")) {
     sheet.columns.push_back({.heading = column.at("heading"),
                              .task = column.value("task", sheet.tasks.front().name),
@@ -242,7 +242,7 @@ FlagValues row_flags(const Sheet& sheet, const Sheet::Row& row, const Sheet::Tas
   require(tiers.contains(tier), "recipe '{}' has no tier '{}'", task.recipe, tier);
   const Recipe::Tier& at = tiers.at(tier);
   const std::string of_model = row.model.empty() ? "" : sheet.row(row.model).flags + " ";
-  FlagValues flags = flag_values(at.flags + " " + of_model + row.flags, at.variables);
+  FlagValues flags = flag_values(at.flags + " " + task.flags + " " + of_model + row.flags, at.variables);
   // A tier without an optional setting defines its variable as empty text; drop it.
   std::erase_if(flags, [](const auto& flag) { return flag.first.empty(); });
   return flags;

@@ -46,6 +46,7 @@ struct Sheet {
   /// A data set of the paper. The models are trained once for each task.
   struct Task {
     std::string name, data, recipe;  ///< `data` as the paper calls them: "WMT14 En-De"
+    std::string flags = {};          ///< behind those of the recipe
   };
   struct Column {
     std::string heading, task, metric;  ///< without a metric the column has the paper's numbers alone
@@ -101,8 +102,8 @@ std::string sheets_directory();
 /// The variables that all recipes, and the commands of items, have at a tier.
 const std::map<std::string, std::string>& variables_of(const std::string& tier);
 
-/// The flags of a row at a tier: those of the recipe, overridden by those of the row whose model is tested, overridden
-/// by the row's own.
+/// The flags of a row at a tier: those of the recipe, overridden by those of the task, of the row whose model is
+/// tested, and by the row's own, in this order.
 FlagValues row_flags(const Sheet& sheet, const Sheet::Row& row, const Sheet::Task& task, const std::string& tier);
 
 /// Runs that differ in the seed alone.
