@@ -6,6 +6,7 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include "autograd/operations/softmax.h"
 #include "cuda/launch.h"
 #include "tensor/comparison.h"
 #include "tensor/constant.h"
@@ -15,7 +16,6 @@
 #include "tensor/map.h"
 #include "tensor/random.h"
 #include "tensor/reduce.h"
-#include "tensor/softmax.h"
 #include "tests/cuda_on_host/runtime.h"
 #include "tests/refusal.h"
 
