@@ -2,7 +2,6 @@
 
 #include "tensor/comparison.h"
 #include "tensor/constant.h"
-#include "tensor/gather.h"
 #include "tensor/gemm.h"
 #include "tensor/random.h"
 #include "tensor/range.h"
@@ -385,47 +384,6 @@ Variable concat(const std::vector<Variable>& pieces, int dim) {
 Variable cast(const Variable& x, DType dtype) {
   if (x.value_for("cast").dtype() == dtype) return x;
   return record("cast", x.value().to(dtype), {x}, [before = x.dtype()](const Variable& g) { return cast(g, before); });
-}
-
-// ---- Picking by index ----
-
-/// A table that is read in several places, or is an output layer too, may have a gradient already when the rule comes:
-/// the rows are added to it, and the table is not walked again.
-Variable gather_rows(const Variable& table, const Tensor& index) {
-  return record("gather_rows", gather_rows(table.value_for("gather_rows"), index), {table},
-                [index = SavedTensor(index, "index")](const Variable& g, const Node& node) {
-                  const Tensor& places = index.get(node);
-                  const Variable arrived = node.take_arrived(0);
-                  if (!arrived.defined()) return scatter_rows(g, places, node.inputs()[0].shape[0]);
-                  const bool is_ours = arrived.is_sole_owner() && arrived.value().is_dense();
-                  Tensor total = is_ours ? arrived.value() : arrived.value().clone();
-                  scatter_add_rows(total, places, g.value());
-                  return Variable(total);
-                });
-}
-
-Variable scatter_rows(const Variable& rows, const Tensor& index, std::int64_t rows_in_table) {
-  const Tensor& added = rows.value_for("scatter_rows");
-  Tensor table = Tensor::zeros({rows_in_table, added.size(-1)}, added.dtype(), added.device());
-  scatter_add_rows(table, index, added);
-  return record("scatter_rows", std::move(table), {rows},
-                [index = SavedTensor(index, "index")](const Variable& g, const Node& node) {
-                  return gather_rows(g, index.get(node));
-                });
-}
-
-Variable gather_last(const Variable& x, const Tensor& index) {
-  return record("gather_last", gather_last(x.value_for("gather_last"), index), {x},
-                [index = SavedTensor(index, "index")](const Variable& g, const Node& node) {
-                  return scatter_last(g, index.get(node), node.inputs()[0].shape[-1]);
-                });
-}
-
-Variable scatter_last(const Variable& x, const Tensor& index, std::int64_t size) {
-  return record("scatter_last", scatter_add_last(x.value_for("scatter_last"), index, size), {x},
-                [index = SavedTensor(index, "index")](const Variable& g, const Node& node) {
-                  return gather_last(g, index.get(node));
-                });
 }
 
 // ---- Regularisation and losses ----

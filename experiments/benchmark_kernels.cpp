@@ -3,12 +3,12 @@
 
 #include "autograd/operations/cross_entropy.h"
 #include "autograd/operations/cumulative_sum.h"
+#include "autograd/operations/gather.h"
 #include "autograd/operations/layer_norm.h"
 #include "autograd/operations/lstm_cell.h"
 #include "autograd/operations/softmax.h"
 #include "experiments/benchmark.h"
 #include "tensor/comparison.h"
-#include "tensor/gather.h"
 #include "tensor/gemm.h"
 #include "tensor/kernels.h"
 #include "tensor/map.h"

@@ -4,9 +4,9 @@
 
 #include "autograd/node.h"
 #include "autograd/operations/cross_entropy.h"
+#include "autograd/operations/gather.h"
 #include "tensor/comparison.h"
 #include "tensor/constant.h"
-#include "tensor/gather.h"
 #include "tensor/gemm.h"
 #include "tensor/reduce.h"
 

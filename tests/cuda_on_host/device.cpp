@@ -6,11 +6,11 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include "autograd/operations/gather.h"
 #include "autograd/operations/softmax.h"
 #include "cuda/launch.h"
 #include "tensor/comparison.h"
 #include "tensor/constant.h"
-#include "tensor/gather.h"
 #include "tensor/gemm.h"
 #include "tensor/kernels.h"
 #include "tensor/map.h"

@@ -1,4 +1,4 @@
-#include "tensor/gather.h"
+#include "autograd/operations/gather.h"
 
 #include "tests/tensor/kernel_cases.h"
 

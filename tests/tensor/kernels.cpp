@@ -1,11 +1,11 @@
 #include "tensor/kernels.h"
 
 #include "autograd/operations/cross_entropy.h"
+#include "autograd/operations/gather.h"
 #include "autograd/operations/layer_norm.h"
 #include "autograd/operations/lstm_cell.h"
 #include "autograd/operations/softmax.h"
 #include "tensor/comparison.h"
-#include "tensor/gather.h"
 #include "tensor/gemm.h"
 #include "tensor/map.h"
 #include "tensor/optimizer_step.h"

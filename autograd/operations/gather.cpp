@@ -1,5 +1,6 @@
-#include "tensor/gather.h"
+#include "autograd/operations/gather.h"
 
+#include "autograd/operations.h"
 #include "tensor/kernels.h"
 #include "tensor/operands.h"
 #include "tensor/requirements.h"
@@ -66,6 +67,45 @@ Tensor scatter_add_last(const Tensor& x, const Tensor& index, std::int64_t size)
   require_in_range("scatter_add_last", "index", index, size);
   kernels(x.device()).scatter_add_last(x, index, out);
   return out;
+}
+
+/// A table that is read in several places, or is an output layer too, may have a gradient already when the rule comes:
+/// the rows are added to it, and the table is not walked again.
+Variable gather_rows(const Variable& table, const Tensor& index) {
+  return record("gather_rows", gather_rows(table.value_for("gather_rows"), index), {table},
+                [index = SavedTensor(index, "index")](const Variable& g, const Node& node) {
+                  const Tensor& places = index.get(node);
+                  const Variable arrived = node.take_arrived(0);
+                  if (!arrived.defined()) return scatter_rows(g, places, node.inputs()[0].shape[0]);
+                  const bool is_ours = arrived.is_sole_owner() && arrived.value().is_dense();
+                  Tensor total = is_ours ? arrived.value() : arrived.value().clone();
+                  scatter_add_rows(total, places, g.value());
+                  return Variable(total);
+                });
+}
+
+Variable scatter_rows(const Variable& rows, const Tensor& index, std::int64_t rows_in_table) {
+  const Tensor& added = rows.value_for("scatter_rows");
+  Tensor table = Tensor::zeros({rows_in_table, added.size(-1)}, added.dtype(), added.device());
+  scatter_add_rows(table, index, added);
+  return record("scatter_rows", std::move(table), {rows},
+                [index = SavedTensor(index, "index")](const Variable& g, const Node& node) {
+                  return gather_rows(g, index.get(node));
+                });
+}
+
+Variable gather_last(const Variable& x, const Tensor& index) {
+  return record("gather_last", gather_last(x.value_for("gather_last"), index), {x},
+                [index = SavedTensor(index, "index")](const Variable& g, const Node& node) {
+                  return scatter_last(g, index.get(node), node.inputs()[0].shape[-1]);
+                });
+}
+
+Variable scatter_last(const Variable& x, const Tensor& index, std::int64_t size) {
+  return record("scatter_last", scatter_add_last(x.value_for("scatter_last"), index, size), {x},
+                [index = SavedTensor(index, "index")](const Variable& g, const Node& node) {
+                  return gather_last(g, index.get(node));
+                });
 }
 
 }  // namespace fovea
