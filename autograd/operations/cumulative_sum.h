@@ -1,5 +1,5 @@
-/// Prefix and suffix sums along the last dimension: the function of tensors, and its formula. The differentiable function
-/// is declared in autograd/operations.h.
+/// Prefix and suffix sums along the last dimension: the function of tensors, and its formula. The differentiable
+/// function is declared in autograd/operations.h.
 #pragma once
 #include <array>
 

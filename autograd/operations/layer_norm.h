@@ -1,5 +1,5 @@
-/// Layer normalisation (Ba et al. 2016) over the last dimension, alone and after a residual connection: the functions of
-/// tensors, and their formulas. The differentiable functions are declared in autograd/operations.h.
+/// Layer normalisation (Ba et al. 2016) over the last dimension, alone and after a residual connection: the functions
+/// of tensors, and their formulas. The differentiable functions are declared in autograd/operations.h.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -284,7 +284,9 @@ struct LayerNormGradient : RowFormula, MaskIf<drops> {
   }
 };
 
-using LayerNormFormulas = FunctorList<LayerNorm, AddNorm, LayerNormGradient<false, false>, LayerNormGradient<false, true>, LayerNormGradient<true, false>, LayerNormGradient<true, true>>;
+using LayerNormFormulas =
+    FunctorList<LayerNorm, AddNorm, LayerNormGradient<false, false>, LayerNormGradient<false, true>,
+                LayerNormGradient<true, false>, LayerNormGradient<true, true>>;
 
 }  // namespace formula
 }  // namespace fovea

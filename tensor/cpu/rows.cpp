@@ -1,3 +1,4 @@
+// The masks of row formulas, for loops in vectors. The kernels are compiled in the files of the operations.
 #include "tensor/cpu/row.h"
 
 namespace fovea::cpu {
