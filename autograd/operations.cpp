@@ -2,15 +2,9 @@
 
 #include "tensor/comparison.h"
 #include "tensor/constant.h"
-#include "tensor/cross_entropy.h"
-#include "tensor/gather.h"
 #include "tensor/gemm.h"
-#include "tensor/layer_norm.h"
-#include "tensor/lstm_cell.h"
 #include "tensor/random.h"
 #include "tensor/range.h"
-#include "tensor/scan.h"
-#include "tensor/softmax.h"
 
 namespace fovea {
 
@@ -275,11 +269,6 @@ Variable broadcast_to(const Variable& x, const Shape& shape) {
                 [](const Variable& g) { return g; });  // the engine sums the gradient to x's shape
 }
 
-Variable cumulative_sum(const Variable& x, bool reverse) {
-  return record("cumulative_sum", cumulative_sum(x.value_for("cumulative_sum"), reverse), {x},
-                [reverse](const Variable& g) { return cumulative_sum(g, !reverse); });
-}
-
 // ---- Shapes ----
 
 namespace {
@@ -397,164 +386,6 @@ Variable cast(const Variable& x, DType dtype) {
   return record("cast", x.value().to(dtype), {x}, [before = x.dtype()](const Variable& g) { return cast(g, before); });
 }
 
-// ---- Picking by index ----
-
-/// A table that is read in several places, or is an output layer too, may have a gradient already when the rule comes:
-/// the rows are added to it, and the table is not walked again.
-Variable gather_rows(const Variable& table, const Tensor& index) {
-  return record("gather_rows", gather_rows(table.value_for("gather_rows"), index), {table},
-                [index = SavedTensor(index, "index")](const Variable& g, const Node& node) {
-                  const Tensor& places = index.get(node);
-                  const Variable arrived = node.take_arrived(0);
-                  if (!arrived.defined()) return scatter_rows(g, places, node.inputs()[0].shape[0]);
-                  const bool is_ours = arrived.is_sole_owner() && arrived.value().is_dense();
-                  Tensor total = is_ours ? arrived.value() : arrived.value().clone();
-                  scatter_add_rows(total, places, g.value());
-                  return Variable(total);
-                });
-}
-
-Variable scatter_rows(const Variable& rows, const Tensor& index, std::int64_t rows_in_table) {
-  const Tensor& added = rows.value_for("scatter_rows");
-  Tensor table = Tensor::zeros({rows_in_table, added.size(-1)}, added.dtype(), added.device());
-  scatter_add_rows(table, index, added);
-  return record("scatter_rows", std::move(table), {rows},
-                [index = SavedTensor(index, "index")](const Variable& g, const Node& node) {
-                  return gather_rows(g, index.get(node));
-                });
-}
-
-Variable gather_last(const Variable& x, const Tensor& index) {
-  return record("gather_last", gather_last(x.value_for("gather_last"), index), {x},
-                [index = SavedTensor(index, "index")](const Variable& g, const Node& node) {
-                  return scatter_last(g, index.get(node), node.inputs()[0].shape[-1]);
-                });
-}
-
-Variable scatter_last(const Variable& x, const Tensor& index, std::int64_t size) {
-  return record("scatter_last", scatter_add_last(x.value_for("scatter_last"), index, size), {x},
-                [index = SavedTensor(index, "index")](const Variable& g, const Node& node) {
-                  return gather_last(g, index.get(node));
-                });
-}
-
-// ---- Rows ----
-
-Variable softmax(const Variable& x, const Tensor& allow) {
-  Tensor value = softmax(x.value_for("softmax"), allow);
-  if (!should_record({&x})) return value;
-  auto fused = [](const SavedTensor& result, const Gradients& g, const Node& node) {
-    return Gradients{softmax_backward(result.get(node), g[0].value())};
-  };
-  auto composed = [](const SavedTensor& result, const Gradients& g, const Node& node) {
-    Variable y = node.output(0, result.get(node));
-    return Gradients{map(GradientTimes{}, g[0] - sum(map(GradientTimes{}, g[0], y), {-1}, true), y)};
-  };
-  return record("softmax", value, {x}, fused_rule(SavedTensor(value, "result"), fused, composed));
-}
-
-Variable log_softmax(const Variable& x) {
-  Tensor value = log_softmax(x.value_for("log_softmax"));
-  if (!should_record({&x})) return value;
-  return record("log_softmax", value, {x}, [saved = SavedTensor(value, "result")](const Variable& g, const Node& node) {
-    Variable y = node.output(0, saved.get(node));
-    return g - map(GradientTimes{}, sum(g, {-1}, true), exp(y));
-  });
-}
-
-namespace {
-
-/// Layer norm in differentiable operations. Gives the same result as the fused kernels, and is used for second
-/// derivatives. `inverse_deviation` [...], the result's, is a constant factor of numerator and denominator, so that
-/// neither overflows. The mean is subtracted twice, because the first is rounded.
-Variable layer_norm_composed(const Variable& x, const Variable& gain, const Variable& bias,
-                             const Tensor& inverse_deviation, double epsilon) {
-  const Tensor scale = inverse_deviation.unsqueeze(-1);
-  const Variable share(
-      map(Affine{epsilon, 0}, map(Square{}, scale)).to(x.dtype()));  // of ε in the denominator's square
-  Variable roughly = x - mean(x, {-1}, true);
-  Variable centred = (roughly - mean(roughly, {-1}, true)) * Variable(scale.to(x.dtype()));
-  return centred / sqrt(mean(square(centred), {-1}, true) + share) * gain + bias;
-}
-
-}  // namespace
-
-Variable layer_norm(const Variable& x, const Variable& gain, const Variable& bias, double epsilon) {
-  constexpr const char* what = "layer_norm";
-  LayerNormResult result = layer_norm(x.value_for(what), gain.value_for(what), bias.value_for(what), epsilon);
-  if (!should_record({&x, &gain, &bias})) return result.output;
-  struct Kept {
-    Saved x, gain, bias;
-    Tensor mean, inverse_deviation;
-    double epsilon;
-  };
-  auto fused = [](const Kept& kept, const Gradients& g, const Node& node) {
-    const Variable arrived = node.take_arrived(0);  // usually that of the residual connection around the norm
-    LayerNormGradients gradients =
-        layer_norm_backward(g[0].value(), kept.x.get(node).value(), kept.gain.get(node).value(), kept.mean,
-                            kept.inverse_deviation, arrived.defined() ? arrived.value() : Tensor());
-    return Gradients{gradients.x, gradients.gain, gradients.bias};
-  };
-  auto composed = [](const Kept& kept, const Gradients& g, const Node& node) {
-    const Variable &x = kept.x.get(node), &gain = kept.gain.get(node), &bias = kept.bias.get(node);
-    return partial_gradients(layer_norm_composed(x, gain, bias, kept.inverse_deviation, kept.epsilon), {x, gain, bias},
-                             g[0]);
-  };
-  Kept kept{Saved(x), Saved(gain), Saved(bias), result.mean, result.inverse_deviation, epsilon};
-  return record("layer_norm", result.output, {x, gain, bias}, fused_rule(std::move(kept), fused, composed));
-}
-
-namespace {
-
-/// A mask that keeps all elements draws no random numbers.
-DropoutMask next_mask(const char* what, double probability) {
-  return DropoutMask(probability, probability == 0 ? RandomPosition{} : RandomScope::next_call(what));
-}
-
-}  // namespace
-
-AddedAndNormed add_norm(const Variable& update, const Variable& residual, const Tensor& number, double probability,
-                        const Variable& gain, const Variable& bias, double epsilon) {
-  const DropoutMask mask = next_mask("add_norm", probability);
-  const AddNormResult result = add_norm(update.value_for("add_norm"), residual.value_for("add_norm"), number, mask,
-                                        gain.value_for("add_norm"), bias.value_for("add_norm"), epsilon);
-  const std::vector<Variable> inputs{update, residual, gain, bias};
-  if (!should_record(inputs)) return {result.sum, result.norm.output};
-  struct Kept {
-    SavedTensor sum;
-    Saved gain, bias;
-    Tensor mean, inverse_deviation;
-    DropoutMask mask;
-    bool drops;
-    double epsilon;
-  };
-  auto of_inputs = [](const Kept& kept, const Variable& of_sum, const Node& node) {
-    return Gradients{node.needs(0) && kept.drops ? dropout(of_sum, kept.mask) : of_sum, of_sum, {}, {}};
-  };
-  auto fused = [of_inputs](const Kept& kept, const Gradients& g, const Node& node) {
-    if (!g[1].defined()) return of_inputs(kept, g[0], node);
-    const LayerNormGradients gradients = layer_norm_backward(
-        g[1].value(), kept.sum.get(node), kept.gain.get(node).value(), kept.mean, kept.inverse_deviation,
-        g[0].defined() ? g[0].value() : Tensor(), kept.drops && node.needs(0) ? &kept.mask : nullptr);
-    return Gradients{gradients.dropped.defined() ? gradients.dropped : gradients.x, gradients.x, gradients.gain,
-                     gradients.bias};
-  };
-  auto composed = [of_inputs](const Kept& kept, const Gradients& g, const Node& node) {
-    if (!g[1].defined()) return of_inputs(kept, g[0], node);
-    const Variable sum = node.output(0, kept.sum.get(node)), &gain = kept.gain.get(node), &bias = kept.bias.get(node);
-    const Gradients of_norm = partial_gradients(
-        layer_norm_composed(sum, gain, bias, kept.inverse_deviation, kept.epsilon), {sum, gain, bias}, g[1]);
-    Gradients all = of_inputs(kept, g[0].defined() ? g[0] + of_norm[0] : of_norm[0], node);
-    all[2] = of_norm[1], all[3] = of_norm[2];
-    return all;
-  };
-  Kept kept{SavedTensor(result.sum, "result"), Saved(gain), Saved(bias),     result.norm.mean,
-            result.norm.inverse_deviation,     mask,        probability > 0, epsilon};
-  auto node = make_node("add_norm", inputs, fused_rule(std::move(kept), fused, composed));
-  Variable sum = output_of(node, 0, result.sum);
-  return {sum, output_of(node, 1, result.norm.output)};
-}
-
 // ---- Regularisation and losses ----
 
 /// The backward pass applies dropout with the same mask to the gradient.
@@ -564,12 +395,12 @@ Variable dropout(const Variable& x, const DropoutMask& mask) {
 }
 
 Variable dropout(const Variable& x, double probability) {
-  return probability == 0 ? x : dropout(x, next_mask("dropout", probability));
+  return probability == 0 ? x : dropout(x, DropoutMask(probability, RandomScope::next_call("dropout")));
 }
 
 Variable dropout_add(const Variable& x, const Variable& residual, double probability) {
   if (probability == 0) return x + residual;
-  DropoutMask mask = next_mask("dropout_add", probability);
+  const DropoutMask mask(probability, RandomScope::next_call("dropout_add"));
   const Tensor &dropped = x.value_for("dropout_add"), &kept = residual.value_for("dropout_add");
   return record("dropout_add", dropout_add(dropped, kept, mask), {x, residual},
                 [mask](const Gradients& g, const Node& node) {
@@ -577,90 +408,8 @@ Variable dropout_add(const Variable& x, const Variable& residual, double probabi
                 });
 }
 
-namespace {
-
-/// Returns the smoothed target distribution [N, V] of the cross-entropy: in each row ε / V for every class, plus 1 − ε
-/// for the target. Ignored rows are all 0.
-Tensor target_distribution(const Tensor& targets, const Tensor& logits, const CrossEntropyOptions& options) {
-  const std::int64_t V = logits.size(1);
-  const double share = options.label_smoothing / static_cast<double>(V);
-  auto scalar = [&](double x, DType dtype) { return constant(x, dtype, logits.device()); };
-  const Tensor label = targets.reshape({-1, 1});  // [N, 1]
-  const Tensor is_ignored = equal(label, scalar(static_cast<double>(options.ignored), label.dtype()));
-  const Tensor class_of_row = where(is_ignored, scalar(0, label.dtype()), label);
-  const Tensor one = Tensor::full(label.shape(), 1 - options.label_smoothing, logits.dtype(), logits.device());
-  const Tensor smoothed = map(Affine{1, share}, scatter_add_last(one, class_of_row, V));
-  return where(is_ignored, scalar(0, logits.dtype()), smoothed);
-}
-
-}  // namespace
-
-Variable cross_entropy(const Variable& logits, const Tensor& targets, const CrossEntropyOptions& options) {
-  auto result = cross_entropy(logits.value_for("cross_entropy"), targets, options.label_smoothing, options.ignored);
-  if (!should_record({&logits})) return result.loss;
-  struct Kept {
-    Saved logits;
-    SavedTensor targets;
-    Tensor log_sum_exp;
-    CrossEntropyOptions options;
-  };
-  auto fused = [](const Kept& kept, const Gradients& g, const Node& node) {
-    return Gradients{cross_entropy_backward(g[0].value(), kept.logits.get(node).value(), kept.targets.get(node),
-                                            kept.log_sum_exp, kept.options.label_smoothing, kept.options.ignored)};
-  };
-  auto composed = [](const Kept& kept, const Gradients& g, const Node& node) {
-    const Variable& x = kept.logits.get(node);
-    Variable target(target_distribution(kept.targets.get(node), x.value(), kept.options));
-    Variable counted = sum(target, {-1}, true);  // 1 for each row, 0 for an ignored one
-    return Gradients{map(GradientTimes{}, unsqueeze(g[0], 1), softmax(x) * counted - target)};
-  };
-  Kept kept{Saved(logits), SavedTensor(targets, "targets"), result.log_sum_exp, options};
-  return record("cross_entropy", result.loss, {logits}, fused_rule(std::move(kept), fused, composed));
-}
-
 Variable binary_cross_entropy(const Variable& logits, const Tensor& targets) {
   return softplus(logits) - logits * Variable(targets);
-}
-
-// ---- Recurrence ----
-
-namespace {
-
-/// lstm_cell() in differentiable operations, for second derivatives.
-LstmState lstm_cell_composed(const Variable& gates, const Variable& cell) {
-  std::int64_t n = cell.size(1);
-  auto part = [&](int k) { return slice(gates, 1, k * n, (k + 1) * n); };
-  Variable next = sigmoid(part(1)) * cell + sigmoid(part(0)) * tanh(part(2));
-  return {sigmoid(part(3)) * tanh(next), next};
-}
-
-}  // namespace
-
-LstmState lstm_cell(const Variable& gates, const Variable& cell) {
-  LstmCellResult result = lstm_cell(gates.value_for("lstm_cell"), cell.value_for("lstm_cell"));
-  if (!should_record({&gates, &cell})) return {result.hidden, result.cell};
-  struct Kept {
-    Saved gates, cell;
-    SavedTensor next_cell;
-    Tensor activations;
-  };
-  auto fused = [](const Kept& kept, const Gradients& g, const Node& node) {
-    const Tensor& next = kept.next_cell.get(node);
-    LstmCellGradients gradients = lstm_cell_backward(or_zeros(g[0], next).value(), or_zeros(g[1], next).value(),
-                                                     kept.activations, kept.cell.get(node).value(), next);
-    return Gradients{gradients.gates, gradients.previous_cell};
-  };
-  auto composed = [](const Kept& kept, const Gradients& g, const Node& node) {
-    const Variable &gates = kept.gates.get(node), &cell = kept.cell.get(node);
-    const Tensor& next = kept.next_cell.get(node);
-    LstmState again = lstm_cell_composed(gates, cell);
-    return partial_gradients(concat({again.hidden, again.cell}, 1), {gates, cell},
-                             concat({or_zeros(g[0], next), or_zeros(g[1], next)}, 1));
-  };
-  Kept kept{Saved(gates), Saved(cell), SavedTensor(result.cell, "result"), result.activations};
-  auto node = make_node("lstm_cell", {gates, cell}, fused_rule(std::move(kept), fused, composed));
-  Variable hidden = output_of(node, 0, result.hidden);
-  return {hidden, output_of(node, 1, result.cell)};
 }
 
 }  // namespace fovea

@@ -1,4 +1,4 @@
-/// Row formulas (tensor/formula/row_formulas.h) on the GPU. A warp computes a row of up to 512 elements, several rows
+/// Row formulas (tensor/formula/row.h) on the GPU. A warp computes a row of up to 512 elements, several rows
 /// in a block; a block of 256 threads computes a longer one.
 ///
 /// Threads hold the elements of rows of up to 4096 elements in registers (half as many in f64), so that a formula reads
@@ -103,8 +103,8 @@ struct HeldColumns {
   double sum[Formula::column_sums > 0 ? Formula::column_sums : 1][items > 0 ? items : 1] = {};
 };
 
-/// One row, with the methods that a formula calls (listed in row_formulas.h). All threads of the row run the formula;
-/// each sum or maximum has the same value in all of them.
+/// One row, with the methods that a formula calls (listed in tensor/formula/row.h). All threads of the row run the
+/// formula; each sum or maximum has the same value in all of them.
 template <class T, class Formula, class Spread>
 class Row {
  public:

@@ -1,6 +1,6 @@
-// The GPU's kernels for the row formulas (tensor/formula/row_formulas.h).
+// The GPU's kernels for the row formulas of all operations.
+#include "autograd/operations/row_formulas.h"
 #include "cuda/row.h"
-#include "tensor/provide.h"
 
 namespace fovea::cuda {
 
@@ -129,8 +129,8 @@ void run(const Formula& formula, const RowOperands& given) {
 }
 
 const Provide provide(Device::cuda, [](Kernels& table) {
-  provide_list(table.rows, formula::RowFormulas{},
-               [](const auto& f, const RowOperands& operands) { run(f, operands); });
+  const auto run_formula = [](const auto& f, const RowOperands& operands) { run(f, operands); };
+  std::apply([&](auto... list) { (provide_rows(table.device, list, run_formula), ...); }, formula::RowFormulas{});
 });
 
 }  // namespace

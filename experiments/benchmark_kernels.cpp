@@ -1,21 +1,21 @@
 // Lists every kernel of a device, and times the rate at which it reads and writes memory.
 #include <map>
 
+#include "autograd/operations/cross_entropy.h"
+#include "autograd/operations/cumulative_sum.h"
+#include "autograd/operations/gather.h"
+#include "autograd/operations/layer_norm.h"
+#include "autograd/operations/lstm_cell.h"
+#include "autograd/operations/softmax.h"
 #include "experiments/benchmark.h"
 #include "tensor/comparison.h"
-#include "tensor/cross_entropy.h"
-#include "tensor/gather.h"
 #include "tensor/gemm.h"
 #include "tensor/kernels.h"
-#include "tensor/layer_norm.h"
-#include "tensor/lstm_cell.h"
 #include "tensor/map.h"
 #include "tensor/optimizer_step.h"
 #include "tensor/random.h"
 #include "tensor/range.h"
 #include "tensor/reduce.h"
-#include "tensor/scan.h"
-#include "tensor/softmax.h"
 #include "tensor/top_k.h"
 
 namespace fovea {
@@ -71,7 +71,6 @@ std::map<std::string, Timing> timings(Device device, std::int64_t rows) {
       {"softmax", {2, [=] { softmax(x); }}},
       {"softmax_backward", {3, [=] { softmax_backward(x, y); }}},
       {"log_softmax", {2, [=] { log_softmax(x); }}},
-      {"log_softmax_backward", {3, [=] { log_softmax_backward(x, y); }}},
       {"log_sum_exp", {1, [=] { log_sum_exp(x); }}},
       {"layer_norm", {2, [=] { layer_norm(x, gain, gain, 1e-5); }}},
       {"layer_norm_backward", {3, [=] { layer_norm_backward(x, y, gain, statistics, statistics); }}},

@@ -6,7 +6,7 @@
 
 #include "autograd/node.h"
 #include "autograd/operations.h"
-#include "tensor/gather.h"
+#include "autograd/operations/gather.h"
 
 namespace fovea {
 

@@ -6,9 +6,9 @@
 #include <numeric>
 
 #include "autograd/operations.h"
+#include "autograd/operations/gather.h"
+#include "autograd/operations/softmax.h"
 #include "tensor/formula/philox.h"
-#include "tensor/gather.h"
-#include "tensor/softmax.h"
 #include "tensor/top_k.h"
 
 namespace fovea {

@@ -3,10 +3,10 @@
 #include <algorithm>
 
 #include "autograd/node.h"
+#include "autograd/operations/cross_entropy.h"
+#include "autograd/operations/gather.h"
 #include "tensor/comparison.h"
 #include "tensor/constant.h"
-#include "tensor/cross_entropy.h"
-#include "tensor/gather.h"
 #include "tensor/gemm.h"
 #include "tensor/reduce.h"
 

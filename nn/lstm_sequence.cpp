@@ -3,11 +3,11 @@
 #include <algorithm>
 
 #include "autograd/node.h"
+#include "autograd/operations/lstm_cell.h"
 #include "nn/lengths.h"
 #include "tensor/comparison.h"
 #include "tensor/constant.h"
 #include "tensor/gemm.h"
-#include "tensor/lstm_cell.h"
 
 namespace fovea {
 

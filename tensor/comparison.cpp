@@ -2,21 +2,11 @@
 
 #include "tensor/formula/truths.h"
 #include "tensor/kernels.h"
+#include "tensor/operands.h"
 
 namespace fovea {
 
 namespace {
-
-void require_same_type(const char* what, const Tensor& a, const Tensor& b) {
-  require(a.defined() && b.defined() && a.dtype() == b.dtype() && a.device() == b.device(),
-          "{}: the operands differ: {} on {} and {} on {}; cast or move one of them", what, a, name(a.device()), b,
-          name(b.device()));
-}
-
-void require_truths(const char* what, const Tensor& a, const Tensor& b) {
-  require(a.dtype() == DType::boolean && b.dtype() == DType::boolean,
-          "{}: the operands must be bool, they are {} and {}", what, a, b);
-}
 
 template <class F>
 Tensor run(const F& f, const Shape& shape, DType dtype, const std::array<const Tensor*, F::inputs>& in) {
@@ -29,17 +19,14 @@ Tensor run(const F& f, const Shape& shape, DType dtype, const std::array<const T
 
 template <class F>
 Tensor compare(const F& f, const Tensor& a, const Tensor& b) {
-  require_same_type(F::name, a, b);
+  check(F::name, {{"a", a, "any *"}, {"b", b, "*"}});
   return run(f, broadcast(F::name, a.shape(), b.shape()), DType::boolean, {&a, &b});
 }
 
 }  // namespace
 
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
-  require_same_type("where", a, b);
-  require(condition.defined() && (condition.dtype() == DType::boolean || condition.dtype() == DType::u8) &&
-              condition.device() == a.device(),
-          "where: the condition is {}; it must be bool or u8, on {}", condition, name(a.device()));
+  check("where", {{"a", a, "any *"}, {"b", b, "*"}, {"the condition", condition, "mask *"}});
   const Shape shape = broadcast("where", condition.shape(), broadcast("where", a.shape(), b.shape()));
   return run(formula::Choice{}, shape, a.dtype(), {&condition, &a, &b});
 }
@@ -48,16 +35,17 @@ Tensor less(const Tensor& a, const Tensor& b) { return compare(formula::Less{}, 
 Tensor less_equal(const Tensor& a, const Tensor& b) { return compare(formula::LessEqual{}, a, b); }
 Tensor equal(const Tensor& a, const Tensor& b) { return compare(formula::Equal{}, a, b); }
 
-Tensor logical_and(const Tensor& a, const Tensor& b) {
-  require_truths("logical_and", a, b);
-  return compare(formula::Both{}, a, b);
+/// Logic, where all operands are bool.
+template <class F>
+Tensor combine(const F& f, const Tensor& a, const Tensor& b) {
+  check(F::name, {{"a", a, "bool *"}, {"b", b, "bool *"}});
+  return compare(f, a, b);
 }
-Tensor logical_or(const Tensor& a, const Tensor& b) {
-  require_truths("logical_or", a, b);
-  return compare(formula::Either{}, a, b);
-}
+
+Tensor logical_and(const Tensor& a, const Tensor& b) { return combine(formula::Both{}, a, b); }
+Tensor logical_or(const Tensor& a, const Tensor& b) { return combine(formula::Either{}, a, b); }
 Tensor logical_not(const Tensor& a) {
-  require(a.defined() && a.dtype() == DType::boolean, "logical_not: the operand must be bool, it is {}", a);
+  check("logical_not", {{"a", a, "bool *"}});
   return run(formula::Negation{}, a.shape(), DType::boolean, {&a});
 }
 

@@ -1,10 +1,13 @@
 #include "tensor/kernels.h"
 
+#include <algorithm>
+#include <mutex>
+
 #include "tensor/formula/functors.h"
 #include "tensor/formula/reductions.h"
-#include "tensor/formula/row_formulas.h"
 #include "tensor/formula/several_formulas.h"
 #include "tensor/formula/truths.h"
+#include "tensor/rows.h"
 
 namespace fovea {
 
@@ -33,13 +36,24 @@ Kernels::Kernels(Device device) : device(device) {
   add_entries(*this, several, formula::SeveralFormulas{});
   add_entries(*this, truths, formula::TruthFormulas{});
   add_entries(*this, reductions, formula::Reductions{});
-  add_entries(*this, rows, formula::RowFormulas{});
 }
 
 /// The tables are never destroyed, because tensors in static variables free their memory through them at program exit.
 Kernels& kernel_table(Device device) {
   static Kernels* const tables[] = {new Kernels(Device::cpu), new Kernels(Device::cuda)};
   return *tables[static_cast<int>(device)];
+}
+
+RowKernel& row_kernel(Device device, const char* name) {
+  static std::mutex mutex;
+  std::lock_guard lock(mutex);
+  std::deque<RowKernel>& known = kernel_table(Device::cpu).rows;
+  const auto found = std::find_if(known.begin(), known.end(),
+                                  [&](const RowKernel& kernel) { return std::string_view(kernel.name()) == name; });
+  const auto place = static_cast<std::size_t>(found - known.begin());
+  if (place == known.size())
+    for (Device each : {Device::cpu, Device::cuda}) kernel_table(each).rows.emplace_back(kernel_table(each), name);
+  return kernel_table(device).rows[place];
 }
 
 /// Initialises the GPU at the first call. Throws Error if it cannot be used. Defined in cuda/device.cpp, and in

@@ -103,8 +103,8 @@ struct MapGroup {
 /// the same time.
 using MapGroupsKernel = Kernel<void(const void* formula, std::span<const MapGroup> groups)>;
 
-/// A kernel that applies a row formula (formula/row_formulas.h) to all rows of its operands; each formula has an entry
-/// of its own. `formula` points to the formula.
+/// A kernel that applies a row formula (formula/row.h) to all rows of its operands; each formula has an entry of its
+/// own. `formula` points to the formula.
 using RowKernel = Kernel<void(const void* formula, const RowOperands& operands)>;
 
 /// A kernel that reduces `x` over the dimensions in which `out`, of the same rank, has size 1. Both are f32 or f64; or,
@@ -205,7 +205,7 @@ class Kernels {
   Kernel<void(const Tensor& x, const Tensor& index, Tensor& out)> gather_last{*this, "gather_last"};
   Kernel<void(const Tensor& x, const Tensor& index, Tensor& out)> scatter_add_last{*this, "scatter_add_last"};
 
-  // ---- Row formulas (formula/row_formulas.h), indexed by their place in the list ----
+  // ---- Row formulas (formula/row.h), found by their names with row_kernel() (rows.h) ----
   std::deque<RowKernel> rows;
 };
 

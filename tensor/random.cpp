@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "tensor/kernels.h"
-#include "tensor/requirements.h"
+#include "tensor/operands.h"
 
 namespace fovea {
 
@@ -25,12 +25,8 @@ void fill_random(const char* what, Tensor& out, Generator& generator, const Fill
 }
 
 Tensor dropout(const char* what, const DropoutMask& mask, const Tensor& x, const Tensor* residual) {
-  require(x.defined(), "{}: x is undefined", what);
-  require_real(what, x);
-  if (residual)
-    require(residual->shape() == x.shape() && residual->dtype() == x.dtype() && residual->device() == x.device(),
-            "{}: the residual is {} on {}, x is {} on {}; they must be alike", what, residual->describe(),
-            name(residual->device()), x, name(x.device()));
+  check(what, {{"x", x, "..."}});
+  if (residual) check(what, {{"x", x, "..."}, {"the residual", *residual, "..."}});
   Tensor from = x.contiguous(), add = residual ? residual->contiguous() : Tensor();
   Tensor out = Tensor::empty(x.shape(), x.dtype(), x.device());
   if (out.elements() > 0) kernels(x.device()).dropout(mask, from, residual ? &add : nullptr, out);

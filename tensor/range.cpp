@@ -6,12 +6,14 @@
 #include <vector>
 
 #include "tensor/cpu/parallel.h"
-#include "tensor/requirements.h"
-#include "tensor/rows.h"
+#include "tensor/cpu/row.h"
+#include "tensor/operands.h"
 
 namespace fovea {
 
 namespace {
+
+const cpu::ProvideRows provide{formula::RangeFormulas{}};
 
 /// are_within() for a contiguous tensor on the CPU.
 template <class T>
@@ -46,8 +48,7 @@ bool are_finite(const Tensor& x) {
 }
 
 RowsWithinRange rows_within_range(const Tensor& x, const Tensor& allowed, double hidden, double seen) {
-  require_rows("rows_within_range", x);
-  require_real("rows_within_range", x);
+  check("rows_within_range", {{"x", x, "... n"}});
   const Shape rows = leading_shape(x.shape());
   RowsWithinRange out{Tensor::empty(x.shape(), x.dtype(), x.device()), Tensor::empty(rows, x.dtype(), x.device())};
   if (x.size(-1) == 0) out.marks.fill(0);
@@ -57,7 +58,7 @@ RowsWithinRange rows_within_range(const Tensor& x, const Tensor& allowed, double
 }
 
 Tensor sum_of_allowed(const Tensor& x, const Tensor& allowed, const Tensor& start) {
-  require_real("sum_of_allowed", x);
+  check("sum_of_allowed", {{"x", x, "B J"}, {"the start", start, "B I"}});
   const Tensor of_queries = x.unsqueeze(1);  // [B, 1, J]
   Tensor out = Tensor::empty(start.shape(), x.dtype(), x.device());
   run_rows(formula::AllowedSum{}, {start.shape(), x.size(-1), {&of_queries, &start}, {&out}, &allowed});

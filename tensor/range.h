@@ -1,5 +1,9 @@
 /// Whether numbers are in a range.
 #pragma once
+#include <array>
+#include <limits>
+
+#include "tensor/formula/row.h"
 #include "tensor/tensor.h"
 
 namespace fovea {
@@ -25,4 +29,53 @@ RowsWithinRange rows_within_range(const Tensor& x, const Tensor& allowed, double
 /// `allowed` bool and broadcast to [B, I, J]. NaN among the other elements does not matter.
 Tensor sum_of_allowed(const Tensor& x, const Tensor& allowed, const Tensor& start);
 
+namespace formula {
+
+/// Outputs: x_j, or 0 where |x_j| is larger than `hidden` or, in elements that the mask allows, than `seen` ≥ `hidden`,
+/// or is NaN; and for each row 0, or NaN if an element that the mask allows became 0.
+struct WithinRange : RowFormula {
+  static constexpr const char* name = "within_range";
+  static constexpr std::array inputs{RowOperand::elements};
+  static constexpr std::array outputs{RowOperand::elements, RowOperand::number};
+  static constexpr bool takes_mask = true;
+  double hidden, seen;
+
+  template <class Row>
+  FOVEA_HD FOVEA_INLINE void operator()(Row& row) const {
+    using T = typename Row::Number;
+    const T smaller = static_cast<T>(hidden), larger = static_cast<T>(seen);
+    const double replaced = row.sum([&](auto at) {
+      auto x = row.allowed_or(0, at, T(0));
+      decltype(x) zero(T(0)), one(T(1));
+      return select(abs(x) <= decltype(x)(larger), zero, one);
+    });
+    row.write(0, [&](auto at) {
+      auto x = row.in(0, at), allowed = row.allowed_or(0, at, infinity<T>);
+      decltype(x) zero(T(0));
+      const auto is_small = abs(x) <= decltype(x)(smaller), is_seen = abs(allowed) <= decltype(x)(larger);
+      return select(is_small | is_seen, x, zero);
+    });
+    row.write_number(1, replaced > 0 ? std::numeric_limits<T>::quiet_NaN() : T(0));
+  }
+};
+
+/// Input 1 plus the sum of the elements that the mask allows; NaN among the others does not matter.
+struct AllowedSum : RowFormula {
+  static constexpr const char* name = "allowed_sum";
+  static constexpr std::array inputs{RowOperand::elements, RowOperand::number};
+  static constexpr std::array outputs{RowOperand::number};
+  static constexpr bool takes_mask = true;
+  static constexpr int cost = 1;
+
+  template <class Row>
+  FOVEA_HD FOVEA_INLINE void operator()(Row& row) const {
+    using T = typename Row::Number;
+    const double total = row.sum([&](auto at) { return row.allowed_or(0, at, T(0)); });
+    row.write_number(0, static_cast<T>(static_cast<double>(row.number(1)) + total));
+  }
+};
+
+using RangeFormulas = FunctorList<WithinRange, AllowedSum>;
+
+}  // namespace formula
 }  // namespace fovea

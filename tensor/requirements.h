@@ -9,18 +9,6 @@
 
 namespace fovea {
 
-/// Throws unless `x` has at least one dimension. Its last dimension is a row.
-inline void require_rows(std::string_view what, const Tensor& x) {
-  require(x.defined() && x.rank() > 0, "{}: needs at least one dimension, got {}", what, x);
-}
-
-/// Throws unless `y` has the shape, type and device of `x`.
-inline void require_alike(std::string_view what, const Tensor& x, const Tensor& y) {
-  require(y.defined() && y.shape() == x.shape() && y.dtype() == x.dtype() && y.device() == x.device(),
-          "{}: the operands differ: {} on {} and {} on {}; they must have one shape, type and device", what, x,
-          name(x.device()), y, name(y.device()));
-}
-
 /// Throws unless all elements of `out`, a result that is to be written, have memory of their own: those of an expanded
 /// dimension share it.
 void require_own_elements(std::string_view what, const Tensor& out);

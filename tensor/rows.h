@@ -1,10 +1,10 @@
-/// Runs a row formula (formula/row_formulas.h), which computes on the last dimension of tensors. The public functions
-/// of softmax, layer normalisation, cross-entropy and prefix sums call run_rows.
+/// Runs a row formula (formula/row.h), which computes on the last dimension of tensors. The public functions of
+/// softmax, layer normalisation, cross-entropy and prefix sums call run_rows.
 #pragma once
 #include <array>
 #include <initializer_list>
 
-#include "tensor/formula/row_formulas.h"
+#include "tensor/formula/row.h"
 #include "tensor/kernels.h"
 
 namespace fovea {
@@ -35,13 +35,34 @@ struct RowOperands {
   const Tensor* column_sums = nullptr;
 };
 
+/// Returns the entry of the row formula of this name in the table of a device. If there is none, the tables of all
+/// devices get an empty one.
+RowKernel& row_kernel(Device device, const char* name);
+
+/// Fills the entries of a list of row formulas: the entry of formula F calls run(f, operands), where f is an F.
+template <class... F, class Run>
+void provide_rows(Device device, FunctorList<F...>, Run) {
+  (row_kernel(device, F::name).template call<F, Run>(), ...);
+}
+
 /// Runs `formula` on all rows, on the device of the first output. It computes in the type of the first input, which is
 /// f32 or f64.
 template <class Formula>
 void run_rows(const Formula& formula, const RowOperands& operands) {
+  static const RowKernel* const of_device[] = {&row_kernel(Device::cpu, Formula::name),
+                                               &row_kernel(Device::cuda, Formula::name)};
   if (operands.rows.elements() == 0 && Formula::column_sums == 0) return;
-  constexpr int place = place_of<Formula>(formula::RowFormulas{});
-  kernels(operands.out[0].device()).rows[place](&formula, operands);
+  const Device device = kernels(operands.out[0].device()).device;
+  (*of_device[static_cast<int>(device)])(&formula, operands);
+}
+
+/// Returns the output of a formula that has one, with the shape, type and device of the first input.
+template <class Formula>
+Tensor apply_to_rows(const Formula& formula, const TensorList& in, const Tensor* mask = nullptr) {
+  const Tensor& x = in[0];
+  Tensor out = Tensor::empty(x.shape(), x.dtype(), x.device());
+  run_rows(formula, {leading_shape(x.shape()), x.size(-1), in, {&out}, mask});
+  return out;
 }
 
 }  // namespace fovea

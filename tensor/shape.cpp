@@ -95,23 +95,8 @@ std::array<int, Shape::max_rank> memory_order(const Shape& strides) {
 }
 
 std::string_view name(DType dtype) {
-  switch (dtype) {
-    case DType::f32:
-      return "f32";
-    case DType::f64:
-      return "f64";
-    case DType::bf16:
-      return "bf16";
-    case DType::i32:
-      return "i32";
-    case DType::i64:
-      return "i64";
-    case DType::u8:
-      return "u8";
-    case DType::boolean:
-      return "bool";
-  }
-  return "unknown";
+  constexpr std::string_view names[] = {"f32", "f64", "bf16", "i32", "i64", "u8", "bool"};
+  return names[static_cast<std::size_t>(dtype)];
 }
 
 }  // namespace fovea

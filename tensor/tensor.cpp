@@ -248,27 +248,20 @@ Tensor Tensor::as_strided(const Shape& shape, const Shape& strides, std::int64_t
   return out;
 }
 
+namespace {
+
+Tensor copy_of(const Tensor& x, DType dtype, Device device) {
+  Tensor out = Tensor::empty(x.shape(), dtype, device);
+  out.copy_from(x);
+  return out;
+}
+
+}  // namespace
+
 Tensor Tensor::contiguous() const { return is_contiguous() ? *this : clone(); }
-
-Tensor Tensor::clone() const {
-  Tensor out = empty(shape_, dtype_, device_);
-  out.copy_from(*this);
-  return out;
-}
-
-Tensor Tensor::to(DType dtype) const {
-  if (dtype == dtype_) return *this;
-  Tensor out = empty(shape_, dtype, device_);
-  out.copy_from(*this);
-  return out;
-}
-
-Tensor Tensor::to(Device device) const {
-  if (device == device_) return *this;
-  Tensor out = empty(shape_, dtype_, device);
-  out.copy_from(*this);
-  return out;
-}
+Tensor Tensor::clone() const { return copy_of(*this, dtype_, device_); }
+Tensor Tensor::to(DType dtype) const { return dtype == dtype_ ? *this : copy_of(*this, dtype, device_); }
+Tensor Tensor::to(Device device) const { return device == device_ ? *this : copy_of(*this, dtype_, device); }
 
 void Tensor::fill(double value) {
   if (elements() > 0) kernels(device_).fill(*this, value);

@@ -3,13 +3,12 @@
 #include <limits>
 
 #include "tensor/kernels.h"
-#include "tensor/requirements.h"
+#include "tensor/operands.h"
 
 namespace fovea {
 
 TopK top_k(const Tensor& x, std::int64_t k) {
-  require_rows("top_k", x);
-  require_real("top_k", x);
+  check("top_k", {{"x", x, "... n"}});
   require(0 < k && k <= x.size(-1), "top_k: k is {}, a row of {} has {} elements", k, x, x.size(-1));
   constexpr std::int64_t longest = std::numeric_limits<std::int32_t>::max();
   require(x.size(-1) <= longest, "top_k: a row of {} has {} elements; the index, i32, can number {}", x, x.size(-1),

@@ -4,9 +4,9 @@
 
 #include "attention/engine/cpu/pointwise_loops.h"
 #include "autograd/operations.h"
+#include "autograd/operations/gather.h"
 #include "tensor/comparison.h"
 #include "tensor/constant.h"
-#include "tensor/gather.h"
 #include "tensor/reduce.h"
 #include "tensor/top_k.h"
 

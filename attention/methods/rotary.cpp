@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "autograd/node.h"
-#include "tensor/gather.h"
+#include "autograd/operations/gather.h"
 
 namespace fovea {
 

@@ -1,9 +1,9 @@
 #include "attention/methods/sparsemax.h"
 
 #include "autograd/node.h"
+#include "autograd/operations/softmax.h"
 #include "tensor/comparison.h"
 #include "tensor/constant.h"
-#include "tensor/softmax.h"
 
 namespace fovea {
 

@@ -6,14 +6,19 @@
 #include <cstdint>
 #include <utility>
 
-#include "tensor/cpu/bf16_pairs.h"
 #include "tensor/cpu/packing.h"
 
 namespace fovea {
 
+/// Returns sum + a b, lane by lane.
+template <class T>
+FOVEA_INLINE Vec<T> add_product(Vec<T> sum, Vec<T> a, Vec<T> b) {
+  return sum + a * b;
+}
+
 /// The operands of one tile of a product: c [rows, columns] = alpha a [rows, k] b [k, columns] + beta c. Rows of b and
-/// c are contiguous; a has any strides. Factor is the type of an element of a and b: T or, if T is float, Bf16Pair,
-/// which counts as one element along k.
+/// c are contiguous; a has any strides. Factor is the type of an element of a and b: T, or another type of that size
+/// with an add_product() of its own, such as a pair of bf16 numbers, which counts as one element along k.
 template <class T, class Factor = T>
 struct RegisterTile {
   std::int64_t k;

@@ -1,4 +1,4 @@
-/// Row formulas (tensor/formula/row_formulas.h) on the CPU: a Row that walks its elements in SIMD vectors, and the loop
+/// Row formulas (tensor/formula/row.h) on the CPU: a Row that walks its elements in SIMD vectors, and the loop
 /// over all rows of a tensor.
 #pragma once
 #include <algorithm>
@@ -56,8 +56,8 @@ struct Place {
   Count count;
 };
 
-/// The operands of one row, with the methods that a formula calls (listed in row_formulas.h). If `chunks` is not 0, the
-/// row has that many vectors, and keep() holds its values in registers. If it is 0, the row has any length.
+/// The operands of one row, with the methods that a formula calls (listed in tensor/formula/row.h). If `chunks` is not
+/// 0, the row has that many vectors, and keep() holds its values in registers. If it is 0, the row has any length.
 template <class T, class Formula, bool masked, int chunks>
 class Row {
  public:
@@ -327,5 +327,17 @@ void run(const Formula& formula, const RowOperands& operands) {
     run_short_or_long<T, Formula, false>(formula, tensors, operands.n);
   });
 }
+
+/// Compiles the CPU's kernels of a list of row formulas, and puts them into the table before main() begins. The source
+/// file of each operation with row formulas has one such object:
+/// `const cpu::ProvideRows provide{formula::SoftmaxFormulas{}};`
+template <class... F>
+struct ProvideRows : Provide {
+  explicit ProvideRows(FunctorList<F...>)
+      : Provide(Device::cpu, [](Kernels& table) {
+          provide_rows(table.device, FunctorList<F...>{},
+                       [](const auto& f, const RowOperands& operands) { run(f, operands); });
+        }) {}
+};
 
 }  // namespace fovea::cpu

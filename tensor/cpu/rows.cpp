@@ -1,6 +1,5 @@
-// The CPU's kernels for the row formulas (tensor/formula/row_formulas.h).
+// The masks of row formulas, for loops in vectors. The kernels are compiled in the files of the operations.
 #include "tensor/cpu/row.h"
-#include "tensor/provide.h"
 
 namespace fovea::cpu {
 
@@ -14,12 +13,4 @@ Tensor padded_mask(const Tensor& allow, std::int64_t n) {
   return padded;
 }
 
-namespace {
-
-const Provide provide(Device::cpu, [](Kernels& table) {
-  provide_list(table.rows, formula::RowFormulas{},
-               [](const auto& f, const RowOperands& operands) { run(f, operands); });
-});
-
-}  // namespace
 }  // namespace fovea::cpu

@@ -2,14 +2,16 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
+#include <cctype>
 #include <cstdint>
+#include <limits>
 #include <numeric>
 #include <string_view>
 
+#include <nlohmann/json.hpp>
+
 #include "tensor/error.h"
 #include "tensor/format/byte_source.h"
-#include "tensor/support/atomic_file.h"
 #include "tensor/support/in_quotes.h"
 
 namespace fovea {
@@ -18,7 +20,6 @@ namespace {
 constexpr std::string_view magic = "\x93NUMPY";
 constexpr std::size_t version_bytes = 2;
 constexpr std::size_t header_limit = 65535;  // the most that version 1.0 allows; eight dimensions need less than 400
-constexpr std::size_t alignment = 64;        // NumPy starts the data at a multiple of this
 
 struct TypeName {
   std::string_view name;
@@ -29,10 +30,12 @@ constexpr std::array type_names{TypeName{"<f4", DType::f32}, TypeName{"<f8", DTy
                                 TypeName{"|u1", DType::u8},  TypeName{"|b1", DType::boolean}};
 
 struct Header {
-  DType dtype = DType::f32;
-  bool fortran_order = false;
+  DType dtype;
+  bool fortran_order;
   Shape shape;
 };
+
+using Json = nlohmann::json;
 
 DType type_of(const std::string& source, std::string_view descr) {
   for (const TypeName& type : type_names)
@@ -47,111 +50,44 @@ DType type_of(const std::string& source, std::string_view descr) {
   fail("{}: is of type {}, expected {}; astype converts it", source, shown, readable);
 }
 
-/// Parses the header, a Python literal: a dictionary with a string, a bool and a tuple of whole numbers.
-class HeaderReader {
- public:
-  HeaderReader(const std::string& source, std::string_view text) : source_(source), text_(text) {}
-
-  Header read() {
-    Header header;
-    bool has_descr = false, has_order = false, has_shape = false;
-    expect('{');
-    while (!accept('}')) {
-      std::string_view key = string();
-      expect(':');
-      if (key == "descr") {
-        first(has_descr, key);
-        require(next() != '[', "{}: has structured elements, expected plain numbers", source_);
-        header.dtype = type_of(source_, string());
-      } else if (key == "fortran_order") {
-        first(has_order, key);
-        header.fortran_order = boolean();
-      } else if (key == "shape") {
-        first(has_shape, key);
-        header.shape = sizes();
-      } else {
-        fail("{}: the header has {}, expected descr, fortran_order and shape", source_, in_quotes(key));
-      }
-      if (!accept(',') && next() != '}') refuse("',' or '}'");
-    }
-    require(has_descr && has_order && has_shape, "{}: the header has no {}", source_,
-            !has_descr   ? "descr"
-            : !has_order ? "fortran_order"
-                         : "shape");
-    next();
-    if (at_ < text_.size()) refuse("its end");
-    return header;
+/// Returns a Python literal of strings without quotes in them, booleans, tuples, lists and dictionaries as JSON.
+std::string as_json(std::string literal) {
+  const std::array<std::pair<std::string_view, std::string_view>, 5> words{
+      {{"'", "\""}, {"(", "["}, {")", "]"}, {"True", "true"}, {"False", "false"}}};
+  for (const auto& [python, json] : words)
+    for (std::size_t at = 0; (at = literal.find(python, at)) != literal.npos; at += json.size())
+      literal.replace(at, python.size(), json);
+  // Python allows a comma after the last element, and the integers of Python 2 may end in L.
+  std::string json;
+  for (char c : literal) {
+    const std::size_t last = json.find_last_not_of(" \t\r\n");
+    if ((c == ']' || c == '}') && last != json.npos && json[last] == ',') json.resize(last);
+    if (c != 'L' || json.empty() || !std::isdigit(static_cast<unsigned char>(json.back()))) json += c;
   }
+  return json;
+}
 
- private:
-  /// Skips blanks and returns the next character without consuming it, or '\0' at the end.
-  char next() {
-    at_ = std::min(text_.find_first_not_of(" \t\n\r", at_), text_.size());
-    return at_ < text_.size() ? text_[at_] : '\0';
+Header parse_header(const std::string& source, const std::string& text) {
+  // The parser would take a NUL for the end of the text.
+  const Json fields = text.find('\0') == text.npos ? Json::parse(as_json(text), nullptr, false) : Json();
+  require(fields.is_object() && fields.size() == 3 && fields.contains("descr") && fields.contains("fortran_order") &&
+              fields.contains("shape"),
+          "{}: the header is {}, expected a dictionary of descr, fortran_order and shape", source, in_quotes(text));
+  const Json &type = fields["descr"], &order = fields["fortran_order"], &sizes = fields["shape"];
+  require(!type.is_array(), "{}: has structured elements, expected plain numbers", source);
+  require(type.is_string() && order.is_boolean() && sizes.is_array(),
+          "{}: the header is {}, expected a string, True or False, and a tuple", source, in_quotes(text));
+  Header header{type_of(source, type.get_ref<const std::string&>()), order.get<bool>(), {}};
+  require(sizes.size() <= Shape::max_rank, "{}: has more than {} dimensions, which is the most a tensor has", source,
+          int{Shape::max_rank});
+  for (const Json& size : sizes) {
+    constexpr std::uint64_t largest = std::numeric_limits<std::int64_t>::max();
+    require(size.is_number_unsigned() && size.get<std::uint64_t>() <= largest,
+            "{}: the shape has {}, expected whole numbers from 0 to 2^63 - 1", source, in_quotes(size.dump()));
+    header.shape.push_back(size.get<std::int64_t>());
   }
-
-  bool accept(char c) {
-    if (next() != c || at_ == text_.size()) return false;
-    ++at_;
-    return true;
-  }
-
-  void expect(char c) {
-    if (!accept(c)) refuse(fmt::format("'{}'", c));
-  }
-
-  [[noreturn]] void refuse(std::string_view expected) {
-    next();
-    fail("{}: the header has {} at its byte {}, expected {}", source_, in_quotes(text_.substr(at_, 20)), at_, expected);
-  }
-
-  void first(bool& seen, std::string_view key) const {
-    require(!seen, "{}: the header has {} twice", source_, key);
-    seen = true;
-  }
-
-  std::string_view string() {
-    char quote = next();
-    if (quote != '\'' && quote != '"') refuse("a string");
-    std::size_t end = text_.find(quote, at_ + 1);
-    if (end == std::string_view::npos) refuse("a string that ends");
-    std::string_view inside = text_.substr(at_ + 1, end - at_ - 1);
-    at_ = end + 1;
-    return inside;
-  }
-
-  bool boolean() {
-    next();
-    for (auto [word, value] : {std::pair<std::string_view, bool>{"True", true}, {"False", false}}) {
-      if (!text_.substr(at_).starts_with(word)) continue;
-      at_ += word.size();
-      return value;
-    }
-    refuse("True or False");
-  }
-
-  Shape sizes() {
-    Shape shape;
-    expect('(');
-    while (!accept(')')) {
-      next();
-      std::int64_t size = 0;
-      auto [end, error] = std::from_chars(text_.data() + at_, text_.data() + text_.size(), size);
-      if (error != std::errc() || size < 0) refuse("a whole number from 0 to 2^63 - 1");
-      at_ = static_cast<std::size_t>(end - text_.data());
-      require(shape.rank() < Shape::max_rank, "{}: has more than {} dimensions, which is the most a tensor has",
-              source_, int{Shape::max_rank});
-      shape.push_back(size);
-      accept('L');  // the suffix of long integers in Python 2
-      if (!accept(',') && next() != ')') refuse("',' or ')'");
-    }
-    return shape;
-  }
-
-  const std::string& source_;
-  std::string_view text_;
-  std::size_t at_ = 0;
-};
+  return header;
+}
 
 /// Returns the header's text and the offset at which the data begins.
 std::pair<std::string, std::size_t> read_header_text(const ByteSource& source) {
@@ -182,7 +118,7 @@ std::pair<std::string, std::size_t> read_header_text(const ByteSource& source) {
 
 Tensor read(const ByteSource& source) {
   auto [text, data_begin] = read_header_text(source);
-  Header header = HeaderReader(source.name(), text).read();
+  Header header = parse_header(source.name(), text);
   std::size_t needed = stored_bytes(source.name(), header.shape, header.dtype), present = source.size() - data_begin;
   require(needed <= present, "{}: {} {} takes {} bytes, the file has {} after its header: it was cut short",
           source.name(), name(header.dtype), header.shape, needed, present);
@@ -198,39 +134,12 @@ Tensor read(const ByteSource& source) {
   return tensor;
 }
 
-/// Returns the start of a file, up to the data: magic string, version 1.0, length of the header and header, padded with
-/// spaces to a multiple of `alignment` bytes, which is 128 for every shape.
-std::string header_text(DType dtype, const Shape& shape) {
-  auto type = std::find_if(type_names.begin(), type_names.end(), [&](auto& t) { return t.dtype == dtype; });
-  std::string sizes;
-  for (std::int64_t size : shape) sizes += fmt::format("{}{}", sizes.empty() ? "" : ", ", size);
-  if (shape.rank() == 1) sizes += ",";
-  std::string text = fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': ({}), }}", type->name, sizes);
-  const std::size_t before = magic.size() + version_bytes + 2;
-  text.append((alignment - (before + text.size() + 1) % alignment) % alignment, ' ');
-  text += '\n';
-  std::string start(magic);
-  start += {'\1', '\0', static_cast<char>(text.size() & 255), static_cast<char>(text.size() >> 8)};
-  return start + text;
-}
-
 }  // namespace
 
 Tensor read_npy(const std::filesystem::path& path) { return read(ByteSource(path)); }
 
 Tensor parse_npy(std::span<const std::byte> bytes, const std::string& source) {
   return read(ByteSource(bytes, source));
-}
-
-void write_npy(const std::filesystem::path& path, const Tensor& tensor) {
-  require(tensor.defined(), "{}: the tensor is undefined: it has no values to write", path.string());
-  require(tensor.dtype() != DType::bf16, "{}: NumPy has no bf16; convert to f32 first, or write .safetensors",
-          path.string());
-  Tensor packed = tensor.to(Device::cpu).contiguous();
-  AtomicFile file(path);
-  file.write(header_text(packed.dtype(), packed.shape()));
-  file.write(packed.address(), packed.bytes());
-  file.commit();
 }
 
 }  // namespace fovea

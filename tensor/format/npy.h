@@ -1,4 +1,4 @@
-/// Reading and writing one tensor as a .npy file, the format of NumPy's np.save and np.load.
+/// Reading one tensor from a .npy file, the format of NumPy's np.save and np.load.
 /// https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
 ///
 ///   6 bytes   "\x93NUMPY", then 2 bytes of version: 1.0, 2.0 or 3.0
@@ -23,9 +23,5 @@ Tensor read_npy(const std::filesystem::path& path);
 
 /// Like read_npy(), from the contents of a file in memory. Error messages begin with `source`.
 Tensor parse_npy(std::span<const std::byte> bytes, const std::string& source);
-
-/// Writes the same bytes as np.save, in row-major order for every view. Replaces the file in one step (AtomicFile). A
-/// CUDA tensor is copied to the CPU first. Throws Error for bf16, which NumPy does not have.
-void write_npy(const std::filesystem::path& path, const Tensor& tensor);
 
 }  // namespace fovea

@@ -6,6 +6,7 @@
 #include <limits>
 #include <numeric>
 #include <optional>
+#include <set>
 
 #include <nlohmann/json.hpp>
 #include <zlib.h>
@@ -59,8 +60,6 @@ struct Entry {
   DType dtype = DType::f32;
   Shape shape;
   std::array<std::uint64_t, 2> offsets{};
-  int offset_count = 0;
-  bool has_dtype = false, has_shape = false, has_offsets = false;
 
   std::uint64_t begin() const { return offsets[0]; }
   std::uint64_t end() const { return offsets[1]; }
@@ -71,185 +70,96 @@ struct Header {
   std::map<std::string, std::string> metadata;
 };
 
-/// Parses the JSON header token by token. Throws Error at the first token that the format does not allow, before
-/// storing it, so that deeply nested or long JSON of another kind takes no memory. Fields of a tensor's entry that the
-/// format does not know are skipped, whatever their values are.
-class HeaderReader final : public nlohmann::json_sax<nlohmann::json> {
- public:
-  HeaderReader(std::string source, Header& header) : source_(std::move(source)), header_(header) {}
+using Json = nlohmann::json;
 
-  bool null() override;
-  bool boolean(bool value) override { return is_skipped() || (refuse(value ? "true" : "false"), false); }
-  bool number_integer(number_integer_t value) override {
-    return is_skipped() || (refuse(std::to_string(value)), false);
-  }
-  bool number_float(number_float_t, const string_t& text) override { return is_skipped() || (refuse(text), false); }
-  bool binary(binary_t&) override { refuse("binary data"); }
-  bool number_unsigned(number_unsigned_t value) override;
-  bool string(string_t& text) override;
-  bool start_object(std::size_t) override;
-  bool end_object() override;
-  bool start_array(std::size_t) override;
-  bool key(string_t& text) override;
-
-  bool end_array() override {
-    if (leaves_skipped()) return true;
-    require(place_ != Place::offsets || entry().offset_count == 2, "{}: data_offsets has {} numbers, expected 2",
-            tensor(), entry().offset_count);
-    place_ = Place::tensor;
-    return true;
-  }
-
-  bool parse_error(std::size_t position, const std::string& token, const nlohmann::json::exception&) override {
-    fail("{}: the header is not JSON at its byte {}, near {}", source_, position, in_quotes(token));
-  }
-
- private:
-  enum class Place { document, header, metadata, tensor, shape, offsets };
-
-  Entry& entry() { return header_.entries.back(); }
-  std::string tensor() const { return fmt::format("{}: tensor {}", source_, in_quotes(header_.entries.back().name)); }
-  [[noreturn]] void refuse(const std::string& found) const;
-  /// Whether the value that has just been read belongs to an unknown field.
-  bool is_skipped() const { return skipped_depth_ > 0 || (place_ == Place::tensor && is_unknown_); }
-  bool enters_skipped() { return is_skipped() && ++skipped_depth_ > 0; }
-  bool leaves_skipped() { return skipped_depth_ > 0 && skipped_depth_-- > 0; }
-  void set_type(const std::string& text);
-
-  std::string source_;
-  Header& header_;
-  Place place_ = Place::document;
-  std::string key_;  ///< the last key read, of any object
-  bool has_metadata_ = false;
-  bool is_unknown_ = false;        ///< key_ is a field of a tensor that the format does not know
-  std::size_t skipped_depth_ = 0;  ///< objects and lists that are open inside such a field
-};
-
-bool HeaderReader::null() {
-  if (is_skipped()) return true;
-  if (place_ != Place::header || key_ != metadata_key) refuse("null");
-  require(!has_metadata_, "{}: the header has {} twice", source_, metadata_key);
-  return has_metadata_ = true;
+/// How a message shows a JSON value.
+std::string shown(const Json& value) {
+  if (value.is_object()) return "an object";
+  if (value.is_array()) return "a list";
+  return value.is_string() ? in_quotes(value.get_ref<const std::string&>()) : value.dump();
 }
 
-/// Throws Error for a JSON value `found` that the format does not allow at the current place.
-void HeaderReader::refuse(const std::string& found) const {
-  auto shown = found.size() > 80 ? in_quotes(found) : found;
-  switch (place_) {
-    case Place::document:
-      fail("{}: the header is {}, expected a JSON object of tensors", source_, shown);
-    case Place::header:
-      if (key_ == metadata_key) fail("{}: {} is {}, expected an object of strings", source_, metadata_key, shown);
-      fail("{}: tensor {} is {}, expected an object with dtype, shape and data_offsets", source_, in_quotes(key_),
-           shown);
-    case Place::metadata:
-      fail("{}: {} {} is {}, expected a string", source_, metadata_key, in_quotes(key_), shown);
-    case Place::tensor:
-      fail("{}: {} is {}, expected {}", tensor(), key_, shown, key_ == "dtype" ? "a string" : "a list of numbers");
-    case Place::shape:
-      fail("{}: shape has {}, expected whole numbers from 0 to 2^63 - 1", tensor(), shown);
-    case Place::offsets:
-      fail("{}: data_offsets has {}, expected two whole numbers from 0", tensor(), shown);
+/// Returns the numbers of a tensor's field. Throws Error unless the field is a list of whole numbers from 0 to
+/// `largest`, which are what `expected` says.
+std::vector<std::uint64_t> numbers_of(const std::string& what, const Json& tensor, const char* field,
+                                      std::uint64_t largest, const char* expected) {
+  const Json& list = tensor.at(field);
+  require(list.is_array(), "{}: {} is {}, expected a list of numbers", what, field, shown(list));
+  std::vector<std::uint64_t> numbers;
+  for (const Json& number : list) {
+    require(number.is_number_unsigned() && number.get<std::uint64_t>() <= largest, "{}: {} has {}, expected {}", what,
+            field, shown(number), expected);
+    numbers.push_back(number);
   }
-  fail("{}: the header has {} in a wrong place", source_, shown);
+  return numbers;
 }
 
-bool HeaderReader::number_unsigned(number_unsigned_t value) {
-  if (is_skipped()) return true;
-  if (place_ == Place::shape && value <= std::numeric_limits<std::int64_t>::max()) {
-    require(entry().shape.rank() < Shape::max_rank, "{}: has more than {} dimensions, which is the most a tensor has",
-            tensor(), int{Shape::max_rank});
-    entry().shape.push_back(static_cast<std::int64_t>(value));
-  } else if (place_ == Place::offsets) {
-    require(entry().offset_count < 2, "{}: data_offsets has more than 2 numbers", tensor());
-    entry().offsets[static_cast<std::size_t>(entry().offset_count++)] = value;
-  } else {
-    refuse(std::to_string(value));
+/// Returns the entry of a tensor. Fields that the format does not know are skipped. `what` begins error messages.
+Entry entry_of(const std::string& what, const std::string& name, const Json& tensor) {
+  require(tensor.is_object(), "{} is {}, expected an object with dtype, shape and data_offsets", what, shown(tensor));
+  for (const char* field : {"dtype", "shape", "data_offsets"})
+    require(tensor.contains(field), "{}: has no {}", what, field);
+  const Json& type = tensor.at("dtype");
+  require(type.is_string(), "{}: dtype is {}, expected a string", what, shown(type));
+  auto known = std::find_if(type_names.begin(), type_names.end(), [&](auto& known) { return known.name == type; });
+  require(known != type_names.end(),
+          "{}: is of type {}, expected F32, F64, BF16, I64, I32, U8 or BOOL; convert it first", what, shown(type));
+  Entry entry{name, known->dtype, {}, {}};
+  const auto sizes =
+      numbers_of(what, tensor, "shape", std::numeric_limits<std::int64_t>::max(), "whole numbers from 0 to 2^63 - 1");
+  require(sizes.size() <= Shape::max_rank, "{}: has more than {} dimensions, which is the most a tensor has", what,
+          int{Shape::max_rank});
+  for (std::uint64_t size : sizes) entry.shape.push_back(static_cast<std::int64_t>(size));
+  const auto offsets =
+      numbers_of(what, tensor, "data_offsets", std::numeric_limits<std::uint64_t>::max(), "two whole numbers from 0");
+  require(offsets.size() == 2, "{}: data_offsets has {} numbers, expected 2", what, offsets.size());
+  entry.offsets = {offsets[0], offsets[1]};
+  return entry;
+}
+
+std::map<std::string, std::string> metadata_of(const std::string& what, const Json& metadata) {
+  if (metadata.is_null()) return {};
+  require(metadata.is_object(), "{} is {}, expected an object of strings", what, shown(metadata));
+  for (const auto& [key, value] : metadata.items())
+    require(value.is_string(), "{} {} is {}, expected a string", what, in_quotes(key), shown(value));
+  return metadata.get<std::map<std::string, std::string>>();
+}
+
+/// Parses the JSON header. Each entry is dropped as soon as it has been read, and the parser drops what is nested
+/// deeper than the format allows, so that JSON of another kind takes little memory.
+Header parse_header(const std::string& source, const std::string& text) {
+  using Event = Json::parse_event_t;
+  constexpr int entry_depth = 1, deepest = 3;  // {"entry": {"shape": [[...]]}}
+  Header header;
+  std::set<std::string> names, fields;
+  std::string name, what;
+  auto read = [&](int depth, Event event, const Json& value) {
+    if (event == Event::object_start || event == Event::array_start) return depth <= deepest;
+    if (event == Event::key && depth <= entry_depth + 1) {
+      const std::string key = value;
+      const bool is_field = depth > entry_depth;
+      require((is_field ? fields : names).insert(key).second, "{} has {} twice",
+              is_field ? what : source + ": the header", in_quotes(key));
+      require(key.find('\0') == std::string::npos, "{}: the name {} has a NUL in it", source, in_quotes(key));
+      if (is_field) return true;
+      name = key;
+      what = name == metadata_key ? fmt::format("{}: {}", source, name)
+                                  : fmt::format("{}: tensor {}", source, in_quotes(name));
+      fields.clear();
+    }
+    if (event == Event::key || depth != entry_depth) return true;
+    if (name == metadata_key)
+      header.metadata = metadata_of(what, value);
+    else
+      header.entries.push_back(entry_of(what, name, value));
+    return false;
+  };
+  try {
+    const Json rest = Json::parse(text, read);  // an empty object: all entries were dropped
+  } catch (const Json::exception& error) {
+    fail("{}: the header is not JSON: {}", source, in_quotes(error.what(), 200));
   }
-  return true;
-}
-
-bool HeaderReader::string(string_t& text) {
-  if (is_skipped()) return true;
-  if (place_ == Place::metadata) {
-    bool is_new = header_.metadata.emplace(key_, std::move(text)).second;
-    require(is_new, "{}: {} has {} twice", source_, metadata_key, in_quotes(key_));
-  } else if (place_ == Place::tensor && key_ == "dtype") {
-    set_type(text);
-  } else {
-    refuse(in_quotes(text));
-  }
-  return true;
-}
-
-void HeaderReader::set_type(const std::string& text) {
-  auto found = std::find_if(type_names.begin(), type_names.end(), [&](auto& type) { return type.name == text; });
-  require(found != type_names.end(),
-          "{}: is of type {}, expected F32, F64, BF16, I64, I32, U8 or BOOL; convert it first", tensor(),
-          in_quotes(text));
-  entry().dtype = found->dtype;
-}
-
-bool HeaderReader::start_object(std::size_t) {
-  if (enters_skipped()) return true;
-  if (place_ == Place::document) {
-    place_ = Place::header;
-  } else if (place_ != Place::header) {
-    refuse("an object");
-  } else if (key_ == metadata_key) {
-    require(!has_metadata_, "{}: the header has {} twice", source_, metadata_key);
-    has_metadata_ = true;
-    place_ = Place::metadata;
-  } else {
-    header_.entries.emplace_back().name = key_;
-    place_ = Place::tensor;
-  }
-  return true;
-}
-
-bool HeaderReader::end_object() {
-  if (leaves_skipped()) return true;
-  if (place_ == Place::tensor) {
-    require(entry().has_dtype && entry().has_shape && entry().has_offsets, "{}: has no {}", tensor(),
-            !entry().has_dtype   ? "dtype"
-            : !entry().has_shape ? "shape"
-                                 : "data_offsets");
-  }
-  place_ = Place::header;
-  return true;
-}
-
-bool HeaderReader::start_array(std::size_t) {
-  if (enters_skipped()) return true;
-  if (place_ != Place::tensor || key_ == "dtype") refuse("a list");
-  place_ = key_ == "shape" ? Place::shape : Place::offsets;
-  return true;
-}
-
-bool HeaderReader::key(string_t& text) {
-  if (skipped_depth_ > 0) return true;
-  key_ = std::move(text);
-  if (place_ == Place::tensor) {
-    bool* seen = key_ == "dtype"          ? &entry().has_dtype
-                 : key_ == "shape"        ? &entry().has_shape
-                 : key_ == "data_offsets" ? &entry().has_offsets
-                                          : nullptr;
-    is_unknown_ = seen == nullptr;
-    if (is_unknown_) return true;
-    require(!*seen, "{}: has {} twice", tensor(), key_);
-    *seen = true;
-  } else {
-    require(key_.find('\0') == std::string::npos, "{}: the name {} has a NUL in it", source_, in_quotes(key_));
-  }
-  return true;
-}
-
-void require_distinct_names(const std::string& source, const std::vector<Entry>& entries) {
-  std::vector<std::string_view> names;
-  for (const Entry& entry : entries) names.push_back(entry.name);
-  std::sort(names.begin(), names.end());
-  auto twice = std::adjacent_find(names.begin(), names.end());
-  if (twice != names.end()) fail("{}: the header has tensor {} twice", source, in_quotes(*twice));
+  return header;
 }
 
 /// Throws Error unless each tensor's data_offsets fit its shape and lie inside the file, and the tensors together cover
@@ -350,13 +260,10 @@ std::vector<std::string> checked_checksums(const std::string& source, Header& he
 }
 
 Safetensors read(const ByteSource& source) {
-  Header header;
   std::string text = read_header_text(source);
   const std::size_t data_begin = length_bytes + text.size();
-  HeaderReader reader(source.name(), header);
-  nlohmann::json::sax_parse(text, &reader);
+  Header header = parse_header(source.name(), text);
   const std::vector<std::string> checksums = checked_checksums(source.name(), header, std::move(text));
-  require_distinct_names(source.name(), header.entries);
   require_exact_cover(source.name(), header.entries, source.size() - data_begin);
 
   Safetensors out{source.name(), {}, std::move(header.metadata)};
@@ -382,21 +289,20 @@ Safetensors read(const ByteSource& source) {
 /// with `what`.
 std::string json_string(const std::string& what, const std::string& text) {
   try {
-    return nlohmann::json(text).dump();
-  } catch (const nlohmann::json::type_error&) {
+    return Json(text).dump();
+  } catch (const Json::type_error&) {
     fail("{}: is not UTF-8", what);
   }
 }
 
 void check_tensors(const std::string& path, const std::vector<std::pair<std::string, Tensor>>& tensors) {
-  std::vector<Entry> entries;
+  std::set<std::string_view> names;
   for (const auto& [name, tensor] : tensors) {
+    require(names.insert(name).second, "{}: two tensors are called {}", path, in_quotes(name));
     require(tensor.defined(), "{}: tensor {} is undefined: it has no values to write", path, in_quotes(name));
     require(name != metadata_key, "{}: a tensor cannot be called {}, which the format keeps for itself", path, name);
     require(name.find('\0') == std::string::npos, "{}: the name {} has a NUL in it", path, in_quotes(name));
-    entries.emplace_back().name = name;
   }
-  require_distinct_names(path, entries);
 }
 
 /// Returns the metadata as a JSON object, {"key":"value",...}, that begins with the checksums.

@@ -1,5 +1,8 @@
 #include "tensor/formula/expression.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include <fmt/format.h>
 
 namespace fovea {
@@ -8,73 +11,48 @@ namespace {
 
 /// How an operation is written in C++. {0}, {1} and {2} stand for its operands.
 struct Spelling {
+  Operation operation;
   int operands;
   const char* text;
 };
 
-Spelling spelling_of(Operation operation) {
-  switch (operation) {
-    case Operation::input:
-      return {0, "x[{0}]"};
-    case Operation::constant:
-      return {0, "constant[{0}]"};
-    case Operation::add:
-      return {2, "{0} + {1}"};
-    case Operation::subtract:
-      return {2, "{0} - {1}"};
-    case Operation::multiply:
-      return {2, "{0} * {1}"};
-    case Operation::divide:
-      return {2, "{0} / {1}"};
-    case Operation::negate:
-      return {1, "-{0}"};
-    case Operation::less:
-      return {2, "{0} < {1}"};
-    case Operation::less_equal:
-      return {2, "{0} <= {1}"};
-    case Operation::equal:
-      return {2, "{0} == {1}"};
-    case Operation::not_equal:
-      return {2, "{0} != {1}"};
-    case Operation::logical_and:
-      return {2, "{0} && {1}"};
-    case Operation::logical_or:
-      return {2, "{0} || {1}"};
-    case Operation::logical_not:
-      return {1, "!{0}"};
-    case Operation::select:
-      return {3, "{0} ? {1} : {2}"};
-    case Operation::larger:
-      return {2, "larger_of({0}, {1})"};
-    case Operation::smaller:
-      return {2, "smaller_of({0}, {1})"};
-    case Operation::abs:
-      return {1, "abs({0})"};
-    case Operation::exp:
-      return {1, "exp({0})"};
-    case Operation::log:
-      return {1, "log({0})"};
-    case Operation::log1p:
-      return {1, "log1p({0})"};
-    case Operation::sqrt:
-      return {1, "sqrt({0})"};
-    case Operation::floor:
-      return {1, "floor({0})"};
-    case Operation::tanh:
-      return {1, "tanh({0})"};
-    case Operation::sigmoid:
-      return {1, "sigmoid({0})"};
-    case Operation::softplus:
-      return {1, "softplus({0})"};
-    case Operation::erf:
-      return {1, "erf({0})"};
-    case Operation::sin:
-      return {1, "sin({0})"};
-    case Operation::cos:
-      return {1, "cos({0})"};
-  }
-  return {0, ""};
-}
+constexpr Spelling spellings[] = {
+    {Operation::input, 0, "x[{0}]"},
+    {Operation::constant, 0, "constant[{0}]"},
+    {Operation::add, 2, "{0} + {1}"},
+    {Operation::subtract, 2, "{0} - {1}"},
+    {Operation::multiply, 2, "{0} * {1}"},
+    {Operation::divide, 2, "{0} / {1}"},
+    {Operation::negate, 1, "-{0}"},
+    {Operation::less, 2, "{0} < {1}"},
+    {Operation::less_equal, 2, "{0} <= {1}"},
+    {Operation::equal, 2, "{0} == {1}"},
+    {Operation::not_equal, 2, "{0} != {1}"},
+    {Operation::logical_and, 2, "{0} && {1}"},
+    {Operation::logical_or, 2, "{0} || {1}"},
+    {Operation::logical_not, 1, "!{0}"},
+    {Operation::select, 3, "{0} ? {1} : {2}"},
+    {Operation::larger, 2, "larger_of({0}, {1})"},
+    {Operation::smaller, 2, "smaller_of({0}, {1})"},
+    {Operation::abs, 1, "abs({0})"},
+    {Operation::exp, 1, "exp({0})"},
+    {Operation::log, 1, "log({0})"},
+    {Operation::log1p, 1, "log1p({0})"},
+    {Operation::sqrt, 1, "sqrt({0})"},
+    {Operation::floor, 1, "floor({0})"},
+    {Operation::tanh, 1, "tanh({0})"},
+    {Operation::sigmoid, 1, "sigmoid({0})"},
+    {Operation::softplus, 1, "softplus({0})"},
+    {Operation::erf, 1, "erf({0})"},
+    {Operation::sin, 1, "sin({0})"},
+    {Operation::cos, 1, "cos({0})"},
+};
+
+constexpr const Spelling& spelling_of(Operation operation) { return spellings[static_cast<std::size_t>(operation)]; }
+
+static_assert(std::all_of(std::begin(spellings), std::end(spellings),
+                          [](const Spelling& one) { return &spelling_of(one.operation) == &one; }),
+              "the spellings have the order of the operations");
 
 }  // namespace
 

@@ -6,7 +6,7 @@
 
 #include "attention/engine/attend.h"
 #include "autograd/gradcheck.h"
-#include "tensor/gather.h"
+#include "autograd/operations/gather.h"
 #include "tests/attention/attentions.h"
 
 using namespace fovea;

@@ -6,16 +6,16 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include "autograd/operations/gather.h"
+#include "autograd/operations/softmax.h"
 #include "cuda/launch.h"
 #include "tensor/comparison.h"
 #include "tensor/constant.h"
-#include "tensor/gather.h"
 #include "tensor/gemm.h"
 #include "tensor/kernels.h"
 #include "tensor/map.h"
 #include "tensor/random.h"
 #include "tensor/reduce.h"
-#include "tensor/softmax.h"
 #include "tests/cuda_on_host/runtime.h"
 #include "tests/refusal.h"
 

@@ -8,7 +8,6 @@
 #include "experiments/support/attend/attention_case.h"
 #include "experiments/support/data/parallel_corpus.h"
 #include "experiments/support/record/record.h"
-#include "tensor/format/npy.h"
 #include "tensor/format/safetensors.h"
 #include "tests/experiments/programs.h"
 
@@ -100,8 +99,13 @@ BOOST_AUTO_TEST_CASE(scores_that_mean_nothing_are_warned_of) {
 
 BOOST_AUTO_TEST_CASE(attend_reads_numpy_arrays) {
   const Files write;
-  write_npy(write.path / "query.npy", Tensor::from(std::vector<float>{3, 4, 5, 6}, {1, 2, 2}));
-  write_npy(write.path / "lengths.npy", Tensor::from(std::vector<std::int64_t>{1}, {1}));
+  const auto array = [](const std::string& type, const std::string& shape, const std::string& bytes) {
+    const std::string header = "{'descr': '" + type + "', 'fortran_order': False, 'shape': " + shape + "}";
+    return "\x93NUMPY\1" + std::string(1, '\0') + static_cast<char>(header.size()) + std::string(1, '\0') + header +
+           bytes;
+  };
+  write("query.npy", array("<f4", "(1, 2, 2)", std::string("\0\0\x40\x40\0\0\x80\x40\0\0\xa0\x40\0\0\xc0\x40", 16)));
+  write("lengths.npy", array("<i8", "(1,)", std::string("\1\0\0\0\0\0\0\0", 8)));
   const std::vector<std::string> query{"--method", "mean", "--in", write.path / "query.npy"};
   const Ended one = ended("attend", query);
   BOOST_TEST(one.status == 0, one.err);

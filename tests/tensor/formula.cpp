@@ -11,7 +11,7 @@
 #include "tensor/formula/philox.h"
 #include "tensor/formula/recorded.h"
 #include "tensor/formula/reductions.h"
-#include "tensor/formula/row_formulas.h"
+#include "tensor/formula/row.h"
 #include "tensor/formula/several_formulas.h"
 #include "tensor/formula/target.h"
 #include "tensor/formula/truths.h"

@@ -1,4 +1,4 @@
-#include "tensor/gather.h"
+#include "autograd/operations/gather.h"
 
 #include "tests/tensor/kernel_cases.h"
 
@@ -226,7 +226,10 @@ BOOST_AUTO_TEST_CASE(an_index_out_of_range_is_named) {
       [&] {
         scatter_add_rows(table, index, here(Tensor::zeros({2, 3})));
       },
-      fmt::format("scatter_add_rows: the rows are f32 [2, 3], they must be f64 [2, 3, 3] on {}", name(test_device())));
+      fmt::format(
+          "scatter_add_rows: the rows, f32 [2, 3] on {0}, must be f64 [..., D], beside the table f32 or f64 [N, D], "
+          "here f64 [4, 3] on {0}",
+          name(test_device())));
 }
 
 BOOST_AUTO_TEST_CASE(indices_are_checked_without_waiting, *not_on_the_cpu()) {

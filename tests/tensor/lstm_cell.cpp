@@ -1,4 +1,4 @@
-#include "tensor/lstm_cell.h"
+#include "autograd/operations/lstm_cell.h"
 
 #include "tests/tensor/kernel_cases.h"
 
@@ -106,7 +106,10 @@ BOOST_AUTO_TEST_CASE(wrong_shapes_are_named) {
       [] {
         lstm_cell(here(Tensor::zeros({3, 8})), here(Tensor::zeros({3, 3})));
       },
-      "lstm_cell: the gates are f32 [3, 8], the cell f32 [3, 3]; they must be [B, 4 n] and [B, n]");
+      fmt::format(
+          "lstm_cell: the gates, f32 [3, 8] on {0}, must be f32 [B, 4n], beside the cell f32 or f64 [B, n], here f32 "
+          "[3, 3] on {0}",
+          name(test_device())));
 }
 
 BOOST_AUTO_TEST_CASE(threads_do_not_matter_and_repetition_allocates_nothing) {

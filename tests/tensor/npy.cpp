@@ -1,11 +1,8 @@
 // Files of numpy, which are read into tensors on the CPU.
 #include "tensor/format/npy.h"
 
-#include <array>
-
 #include <fmt/core.h>
 
-#include "tensor/support/atomic_file.h"
 #include "tests/tensor/kernel_cases.h"
 #include "tests/tensor/tensor_files.h"
 
@@ -62,28 +59,17 @@ BOOST_AUTO_TEST_CASE(a_file_in_fortran_order_is_read_with_its_strides) {
   BOOST_TEST(same(x, golden_values(DType::f32, {2, 3, 4})));
 }
 
-BOOST_AUTO_TEST_CASE(files_are_written_byte_for_byte_as_numpy_writes_them) {
-  Folder folder;
-  for (auto& [name, dtype, shape] : goldens) {
-    if (name.starts_with("version")) continue;
-    write_npy(folder / name, golden_values(dtype, shape));
-    BOOST_TEST((contents(folder / name) == contents(golden(name))), name);
-  }
-}
-
-BOOST_AUTO_TEST_CASE(every_bit_survives_and_views_are_written_in_row_major_order) {
-  Folder folder;
+BOOST_AUTO_TEST_CASE(every_bit_is_read) {
   std::mt19937 random(12);
-  for (DType dtype : {DType::f32, DType::f64, DType::i32, DType::i64, DType::u8, DType::boolean}) {
-    Tensor x = random_bits(dtype, {5, 3, 17}, random);
-    for (const Tensor& view : {x, x.transpose(0, 2), x.slice(2, 3, 16).slice(0, 1, 4), x.select(0, 2).select(1, 5),
-                               x.slice(1, 1, 2).expand({5, 4, 17}), x.slice(0, 2, 2)}) {
-      write_npy(folder / "a.npy", view);
-      Tensor back = read_npy(folder / "a.npy");
-      BOOST_TEST(same(back, view), view.describe());
-      BOOST_TEST(back.is_contiguous());
-      BOOST_TEST((contents(folder / "a.npy").size() - view.bytes()) % 64 == 0u);
-    }
+  for (auto [type, dtype] :
+       {std::pair("<f4", DType::f32), std::pair("<f8", DType::f64), std::pair("<i4", DType::i32),
+        std::pair("<i8", DType::i64), std::pair("|u1", DType::u8), std::pair("|b1", DType::boolean)}) {
+    const Tensor x = random_bits(dtype, {5, 3, 17}, random);
+    const std::string header = fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': (5, 3, 17), }}", type);
+    const std::string file = file_of(header, {reinterpret_cast<const char*>(x.address()), x.bytes()});
+    const Tensor back = parse_npy(bytes_of(file), "f");
+    BOOST_TEST(same(back, x), x.describe());
+    BOOST_TEST(back.is_contiguous());
   }
 }
 
@@ -97,16 +83,6 @@ BOOST_AUTO_TEST_CASE(types_that_tensors_do_not_have_are_named) {
   BOOST_TEST(contains(read("structured.npy"), "has structured elements, expected plain numbers"));
   auto objects = refusal(file_of("{'descr': '|O', 'fortran_order': False, 'shape': ()}", "x"));
   BOOST_TEST(contains(objects, "f: has Python objects ('|O')"));
-}
-
-BOOST_AUTO_TEST_CASE(what_cannot_be_written_is_named_and_the_old_file_stays) {
-  Folder folder;
-  auto path = (folder / "a.npy").string();
-  write_file_atomically(path, "old");
-  BOOST_TEST(message_of([&] { write_npy(path, Tensor::zeros({2}, DType::bf16)); }) ==
-             path + ": NumPy has no bf16; convert to f32 first, or write .safetensors");
-  BOOST_TEST(contains(message_of([&] { write_npy(path, Tensor()); }), path + ": the tensor is undefined"));
-  BOOST_TEST(contents(path) == "old");
 }
 
 BOOST_AUTO_TEST_CASE(what_is_not_a_file_is_named) {
@@ -131,31 +107,33 @@ BOOST_AUTO_TEST_CASE(what_is_not_a_header_is_refused) {
   std::string all = "{" + descr + ", " + order + ", " + shape;
   BOOST_TEST(header(all + ", }  \n") == "no error");
   BOOST_TEST(header("{\"shape\":(1), \"fortran_order\":True,\"descr\":\"|u1\"}") == "no error");
-  std::array<std::pair<std::string, std::string>, 23> cases{{
+  const std::string three = "expected a dictionary of descr, fortran_order and shape",
+                    types = "expected a string, True or False, and a tuple";
+  std::pair<std::string, std::string> cases[] = {
       {refusal("PK\3\4 a zip file"), R"(begins with 'PK\x03\x04 a', a .npy file with '\x93NUMPY')"},
       {refusal(file_of("{}", "", 4)), "is of version 4.0 of the format, expected 1.0, 2.0 or 3.0"},
       {refusal(file_of(std::string(70000, ' '), "", 2)), "the header would have 70000 bytes, expected at most 65535"},
       {refusal("\x93NUMPX 12"), R"(begins with '\x93NUMPX')"},
-      {header(""), "the header has '' at its byte 0, expected '{'"},
-      {header("[]"), "the header has '[]' at its byte 0, expected '{'"},
-      {header(all), "at its byte 54, expected ',' or '}'"},
-      {header(all + "}x"), "the header has 'x' at its byte 55, expected its end"},
-      {header(all + std::string("}\0", 2)), R"(the header has '\x00' at its byte 55, expected its end)"},
-      {header(all + ", 'shape': (1,)}"), "the header has shape twice"},
-      {header(all + ", 'order': 1}"), "the header has 'order', expected descr, fortran_order and shape"},
-      {header("{" + descr + "," + order + "}"), "the header has no shape"},
-      {header("{" + shape + "," + order + "}"), "the header has no descr"},
-      {header("{'descr': 1}"), "the header has '1}' at its byte 10, expected a string"},
-      {header("{'descr"), "expected a string that ends"},
-      {header("{'fortran_order': None}"), "the header has 'None}' at its byte 18, expected True or False"},
-      {of_shape("1", 1), "expected '('"},
-      {of_shape("(-1,)", 1), "expected a whole number from 0 to 2^63 - 1"},
-      {of_shape("(9223372036854775808,)", 1), "expected a whole number from 0 to 2^63 - 1"},
+      {header(""), "the header is '', " + three},
+      {header("[]"), "the header is '[]', " + three},
+      {header(all), three},
+      {header(all + "}x"), three},
+      {header(all + std::string("}\0", 2)), three},
+      {header(all + ", 'order': 1}"), three},
+      {header("{" + descr + "," + order + "}"), three},
+      {header("{" + shape + "," + order + ",'order':1}"), three},
+      {header("{'descr"), three},
+      {header("{'descr': 1, " + order + ", " + shape + "}"), types},
+      {header("{" + descr + ", " + shape + ", 'fortran_order': 1}"), types},
+      {of_shape("1", 1), types},
+      {of_shape("(-1,)", 1), "the shape has '-1', expected whole numbers from 0 to 2^63 - 1"},
+      {of_shape("(9223372036854775808,)", 1), "expected whole numbers from 0 to 2^63 - 1"},
+      {of_shape("(1.5,)", 1), "the shape has '1.5', expected whole numbers from 0 to 2^63 - 1"},
+      {of_shape("((1,),)", 1), "the shape has '[1]', expected whole numbers from 0 to 2^63 - 1"},
       {of_shape("(9223372036854775807, 2)", 1), "u8 [9223372036854775807, 2] is too large for any file"},
       {of_shape("(9223372036854775807, 2, 0)", 0), "is too large for any file"},
-      {of_shape("(1.5,)", 1), "the header has '.5,)}' at its byte 52, expected ',' or ')'"},
       {of_shape("(1,1,1,1,1,1,1,1,1)", 1), "has more than 8 dimensions"},
-  }};
+  };
   for (auto& [message, part] : cases)
     BOOST_TEST((message.starts_with("f: ") && contains(message, part)), message << " | " << part);
   BOOST_TEST(of_shape("(2L, 3L)", 6) == "no error");
@@ -164,7 +142,7 @@ BOOST_AUTO_TEST_CASE(what_is_not_a_header_is_refused) {
 BOOST_AUTO_TEST_CASE(a_size_that_the_file_does_not_have_costs_nothing) {
   auto before = allocator_statistics();
   BOOST_TEST(contains(of_shape("(137438953472,)", 1), "it was cut short"));
-  BOOST_TEST(contains(refusal(file_of("{'descr': " + std::string(60000, '['), "")), "structured"));
+  BOOST_TEST(contains(refusal(file_of("{'descr': " + std::string(60000, '['), "")), "expected a dictionary"));
   BOOST_TEST(allocator_statistics().allocations == before.allocations);
 }
 

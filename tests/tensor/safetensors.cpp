@@ -182,7 +182,7 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_written_is_named_and_the_old_file_stays) {
     return message;
   };
   write_file_atomically(folder / "a", "old");
-  BOOST_TEST(contains(write({{"w", x}, {"v", x}, {"w", x}}), "the header has tensor 'w' twice"));
+  BOOST_TEST(contains(write({{"w", x}, {"v", x}, {"w", x}}), "two tensors are called 'w'"));
   BOOST_TEST(contains(write({{"w", Tensor()}}), "tensor 'w' is undefined"));
   BOOST_TEST(contains(write({{"__metadata__", x}}), "cannot be called __metadata__"));
   BOOST_TEST(contains(write({{std::string("w\0x", 3), x}}), R"('w\x00x' has a NUL)"));
@@ -218,29 +218,35 @@ BOOST_AUTO_TEST_CASE(a_header_length_that_cannot_be_is_refused) {
 
 BOOST_AUTO_TEST_CASE(what_is_not_a_header_is_refused) {
   auto metadata = [](const std::string& value) { return refusal("{\"__metadata__\":" + value + "}", 0); };
+  auto with_type = [](const std::string& type) {
+    return refusal("{\"a\":{\"dtype\":" + type + ",\"shape\":[],\"data_offsets\":[0,4]}}", 4);
+  };
   std::pair<std::string, std::string> cases[] = {
       {refusal(" {}", 0), "the header begins with ' {}'"},
       {refusal("[]", 0), "the header begins with '[]'"},
-      {refusal("{\"a\":", 0), "the header is not JSON at its byte"},
-      {refusal("{} x", 0), "the header is not JSON at its byte 4"},
-      {refusal("{\"\xff\":1}", 0), "the header is not JSON"},
+      {refusal("{\"a\":", 0), "the header is not JSON: "},
+      {refusal("{} x", 0), "the header is not JSON: '[json.exception.parse_error.101] parse error at line 1, column 4"},
+      {refusal("{\"\xff\":1}", 0), "the header is not JSON: "},
+      {refusal("{\"a\":1e9999}", 0), "the header is not JSON: "},
       {refusal("{\"a\":[]}", 0), "tensor 'a' is a list, expected an object with dtype, shape and data_offsets"},
       {refusal("{\"a\":null}", 0), "tensor 'a' is null, expected an object"},
       {refusal("{\"a\":{}}", 0), "tensor 'a': has no dtype"},
       {refusal("{\"a\":{\"dtype\":\"F32\",\"shape\":[]}}", 0), "tensor 'a': has no data_offsets"},
-      {refusal("{\"a\":{\"dtype\":{}}}", 0), "tensor 'a': dtype is an object, expected a string"},
-      {refusal("{\"a\":{\"dtype\":[]}}", 0), "tensor 'a': dtype is a list, expected a string"},
-      {refusal("{\"a\":{\"shape\":\"x\"}}", 0), "tensor 'a': shape is 'x', expected a list of numbers"},
+      {with_type("{}"), "tensor 'a': dtype is an object, expected a string"},
+      {with_type("[]"), "tensor 'a': dtype is a list, expected a string"},
+      {with_type("1"), "tensor 'a': dtype is 1, expected a string"},
+      {refusal(one("F32", "\"x\"", "[0,4]"), 4), "tensor 'a': shape is 'x', expected a list of numbers"},
+      {refusal(one("F32", "[]", "null"), 4), "tensor 'a': data_offsets is null, expected a list of numbers"},
       {refusal("{\"a\":{\"strides\":[]}}", 0), "tensor 'a': has no dtype"},
       {refusal(one("F32", "[1]", "[0,4]") + std::string(7, '\0'), 4), "byte 54 of the header is NUL; only spaces may"},
-      {metadata("null,\"__metadata__\":null"), "the header has __metadata__ twice"},
-      {refusal("{\"a\":{\"shape\":[],\"shape\":[]}}", 0), "tensor 'a': has shape twice"},
+      {metadata("null,\"__metadata__\":null"), "the header has '__metadata__' twice"},
+      {refusal("{\"a\":{\"shape\":[],\"shape\":[]}}", 0), "tensor 'a' has 'shape' twice"},
       {refusal("{\"a\\u0000b\":{}}", 0), R"(the name 'a\x00b' has a NUL in it)"},
       {metadata("[]"), "__metadata__ is a list, expected an object of strings"},
       {metadata("{\"k\":1}"), "__metadata__ 'k' is 1, expected a string"},
       {metadata("{\"k\":{}}"), "__metadata__ 'k' is an object, expected a string"},
       {metadata("{\"k\":\"1\",\"k\":\"1\"}"), "__metadata__ has 'k' twice"},
-      {metadata("{},\"__metadata__\":{}"), "the header has __metadata__ twice"},
+      {metadata("{},\"__metadata__\":{}"), "the header has '__metadata__' twice"},
   };
   for (auto& [message, part] : cases) BOOST_TEST(contains(message, "f: " + part), message << " | " << part);
 }
@@ -292,13 +298,13 @@ BOOST_AUTO_TEST_CASE(sizes_and_offsets_that_do_not_fit_are_refused) {
       {refusal(one("F32", "[1]", "[4,0]"), 4), "its data begins at 4 and ends before, at 0"},
       {refusal(one("F32", "[2]", "[0,8]"), 7), "its data ends at byte 8, the file has 7: it was cut short"},
       {refusal(one("F32", "[1]", "[18446744073709551612,18446744073709551616]"), 4),
-       "data_offsets has 18446744073709551616"},
+       "data_offsets has 1.8446744073709552e+19"},
       {refusal(one("F32", "[1]", "[18446744073709551612,0]"), 4),
        "its data begins at 18446744073709551612 and ends before"},
       {refusal(one("F32", "[1]", "[-4,0]"), 4), "data_offsets has -4, expected two whole numbers from 0"},
       {refusal(one("F32", "[1]", "[0,4.0]"), 4), "data_offsets has 4.0, expected two whole numbers"},
       {refusal(one("F32", "[1]", "[0]"), 4), "data_offsets has 1 numbers, expected 2"},
-      {refusal(one("F32", "[1]", "[0,4,4]"), 4), "data_offsets has more than 2 numbers"},
+      {refusal(one("F32", "[1]", "[0,4,4]"), 4), "data_offsets has 3 numbers, expected 2"},
       {refusal(one("F32", "[-1]", "[0,4]"), 4), "shape has -1, expected whole numbers from 0"},
       {refusal(one("F32", "[9223372036854775808]", "[0,4]"), 4), "shape has 9223372036854775808, expected"},
       {refusal(one("F32", "[[1]]", "[0,4]"), 4), "shape has a list, expected whole numbers"},
@@ -331,7 +337,7 @@ BOOST_AUTO_TEST_CASE(tensors_cover_the_data_exactly_once) {
   BOOST_TEST(contains(refusal("{}", 3), "3 bytes after the last tensor"));
   auto twice =
       R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"a":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}})";
-  BOOST_TEST(refusal(twice, 2) == "f: the header has tensor 'a' twice");
+  BOOST_TEST(refusal(twice, 2) == "f: the header has 'a' twice");
 }
 
 BOOST_AUTO_TEST_CASE(a_bool_is_0_or_1) {

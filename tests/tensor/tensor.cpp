@@ -6,8 +6,8 @@
 #include <limits>
 #include <random>
 
+#include "autograd/operations/gather.h"
 #include "tensor/comparison.h"
-#include "tensor/gather.h"
 #include "tensor/map.h"
 #include "tensor/random.h"
 #include "tensor/reduce.h"

@@ -27,9 +27,9 @@
 
 #include "attention/context.h"
 #include "attention/engine/cpu/pair_rows.h"
+#include "attention/engine/cpu/panels.h"
 #include "attention/engine/cpu/workspace.h"
 #include "autograd/variable.h"
-#include "tensor/cpu/panels.h"
 #include "tensor/cpu/row_loop.h"
 
 namespace fovea {

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "tensor/cpu/rows_ahead.h"
+#include "attention/engine/cpu/rows_ahead.h"
 #include "tensor/gemm.h"
 #include "tensor/tensor.h"
 

@@ -1,4 +1,5 @@
-/// Gathering elements or rows by index, and the scatter-additions that are the backward passes of gathering.
+/// Gathering elements or rows by index, and the scatter-additions that are the backward passes of gathering: the
+/// functions of tensors. The differentiable functions are declared in autograd/operations.h.
 ///
 /// All functions check that the index is in range. The CPU throws at once. With tensors on a GPU, the Error is thrown
 /// by the next operation that waits for the GPU, so that the check itself need not wait.

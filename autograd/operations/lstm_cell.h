@@ -1,5 +1,6 @@
 /// The element-wise part of one LSTM step (Hochreiter and Schmidhuber 1997, with forget gates), after the matrix
-/// products that compute the gates.
+/// products that compute the gates: the functions of tensors. Their formulas are in tensor/formula/several_formulas.h,
+/// and the differentiable function is declared in autograd/operations.h.
 #pragma once
 #include "tensor/tensor.h"
 

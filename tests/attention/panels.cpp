@@ -1,5 +1,5 @@
 // The CPU's products with panels.
-#include "tensor/cpu/panels.h"
+#include "attention/engine/cpu/panels.h"
 
 #include <cmath>
 #include <limits>

@@ -5,9 +5,10 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "attention/engine/cpu/bf16_pairs.h"
+#include "attention/engine/cpu/rows_ahead.h"
 #include "tensor/cpu/packing.h"
 #include "tensor/cpu/register_tile.h"
-#include "tensor/cpu/rows_ahead.h"
 #include "tensor/gemm.h"
 
 namespace fovea {

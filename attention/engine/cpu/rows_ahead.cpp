@@ -1,4 +1,4 @@
-#include "tensor/cpu/rows_ahead.h"
+#include "attention/engine/cpu/rows_ahead.h"
 
 #include <algorithm>
 

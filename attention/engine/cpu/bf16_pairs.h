@@ -3,7 +3,7 @@
 #pragma once
 #include <cstdint>
 
-#include "tensor/cpu/row_loop.h"
+#include "tensor/cpu/simd.h"
 #include "tensor/dtype.h"
 
 namespace fovea {
@@ -45,11 +45,6 @@ FOVEA_INLINE Vec<Bf16Pair> neighbours_as_bf16_pairs(Vec<float> low, Vec<float> h
 #endif
 }
 
-/// Returns sum + a b, lane by lane.
-template <class T>
-FOVEA_INLINE Vec<T> add_product(Vec<T> sum, Vec<T> a, Vec<T> b) {
-  return sum + a * b;
-}
 /// Returns sum + a₁ b₁ + a₂ b₂, lane by lane: the lane of a is the pair (a₁, a₂), that of b the pair (b₁, b₂).
 FOVEA_INLINE Vec<float> add_product(Vec<float> sum, Vec<Bf16Pair> a, Vec<Bf16Pair> b) {
 #if defined(__AVX512BF16__)

@@ -1,4 +1,4 @@
-#include "tensor/cpu/panels.h"
+#include "attention/engine/cpu/panels.h"
 
 #include <vector>
 
