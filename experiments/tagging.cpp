@@ -83,12 +83,12 @@ RunResult train_and_test(const Options& options, const PairData& data, const Run
   model.to(parse_device(options.training.device));
   model.initialise(run.seed);
   PairBatches batches(data.train, options.batches, run.seed);
-  AdamW optimizer(model.parameters(), options.training.adam);
+  const auto optimizer = make_optimizer(model.parameters(), options.training.optimizer);
   const Schedule schedule = options.training.learning_rate();
-  Training training(run, model, optimizer, batches, options.training);  // continues from the run's checkpoint
+  Training training(run, model, *optimizer, batches, options.training);  // continues from the run's checkpoint
   auto dev_scores = [&] { return dev_scores_of(test(model, data.dev, data.tokenizers, options.batches)); };
   while (training.has_next_update()) {
-    optimizer.zero_grad();
+    optimizer->zero_grad();
     for (const std::int64_t k : training.micro_batches()) {
       RandomScope random = training.random(k);  // of dropout
       const PairBatch batch = batches.next();
@@ -98,7 +98,7 @@ RunResult train_and_test(const Options& options, const PairData& data, const Run
     }
     const auto [norm, count] = training.gradient();
     const double rate = schedule.rate(training.updates(), training.epoch());
-    optimizer.step(rate, clip_scale(norm, options.training.clip, count));
+    optimizer->step(rate, clip_scale(norm, options.training.clip, count));
     training.end_update(rate, dev_scores);
   }
   RunResult result{.parameters = model.parameter_count(), .training = training.finish(dev_scores)};

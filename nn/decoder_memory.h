@@ -8,7 +8,7 @@
 ///   step state    the state after the last step, such as the state of an LSTM; replaced in every step
 ///
 /// Each part of a model stores its tensors under a key, MemoryKey. When beam search selects hypotheses, reorder()
-/// selects the rows of all owners at once.
+/// selects the same rows in all of these tensors.
 #pragma once
 #include <compare>
 #include <cstdint>
@@ -35,9 +35,10 @@ class DecoderMemory {
   DecoderMemory(DecoderMemory&&) = default;
   DecoderMemory& operator=(DecoderMemory&&) = default;
 
-  /// Returns the source rows of `key`, [R, ...]. The first call stores the result of make(), which has one row per
-  /// source; later calls ignore `make`. The result repeats the row of a source for each of its hypotheses. Throws Error
-  /// if the first call comes after reorder() has moved or repeated hypotheses, unless a GroupBySource takes effect.
+  /// Returns the source rows of `key`, [R, ...], in which the row of a source is repeated for each of its hypotheses.
+  /// The first call computes them by make(), whose result has one row per source, and stores them; later calls do not
+  /// call make(). Throws Error if the first call comes after reorder() has moved or repeated hypotheses, because it is
+  /// then unknown which source a row belongs to, unless a GroupBySource takes effect.
   Variable source_rows(MemoryKey key, const std::function<Variable()>& make);
 
   /// Returns the source rows that are stored under `key`, [R, ...], or an undefined Variable if there are none.

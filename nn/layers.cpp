@@ -6,6 +6,11 @@
 
 namespace fovea {
 
+AddedAndNormed NormLayer::forward(const Residual& x) const {
+  const Variable sum = x.sum();
+  return {sum, forward(sum)};
+}
+
 LayerNorm::LayerNorm(std::int64_t dim, double epsilon)
     : epsilon_(epsilon),
       gain_(parameter("gain", {dim}, Initializer::ones())),
@@ -22,6 +27,21 @@ AddedAndNormed LayerNorm::forward(const Residual& x) const {
   if (!x.update.defined()) return {x.states, forward(x.states)};
   Scope scope = enter();
   return add_norm(x.update, x.states, x.number, x.dropout, gain_, bias_, epsilon_);
+}
+
+RmsNorm::RmsNorm(std::int64_t dim, double epsilon)
+    : epsilon_(epsilon), gain_(parameter("gain", {dim}, Initializer::ones())) {
+  require(epsilon >= 0, "RmsNorm: epsilon is {}; it must be at least 0", epsilon);
+}
+
+Variable RmsNorm::forward(const Variable& x) const {
+  Scope scope = enter();
+  return x / sqrt(mean(square(x), {-1}, true) + epsilon_) * gain_;
+}
+
+std::unique_ptr<NormLayer> make_norm(NormKind kind, std::int64_t dim) {
+  if (kind == NormKind::rms) return std::make_unique<RmsNorm>(dim);
+  return std::make_unique<LayerNorm>(dim);
 }
 
 Variable Residual::sum() const {

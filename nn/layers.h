@@ -1,12 +1,14 @@
-/// Layer normalisation, dropout and the feed-forward block.
+/// Norms, dropout and the feed-forward block.
 #pragma once
+#include <memory>
+
 #include "autograd/operations.h"
 #include "nn/linear.h"
 
 namespace fovea {
 
 /// A residual connection whose sum is not computed yet: states + dropout(update + number). The layer norm that reads it
-/// computes the sum too, in one kernel.
+/// computes the sum too, a LayerNorm in one kernel.
 struct Residual {
   Variable states;       ///< [..., d]
   Variable update = {};  ///< [..., d]; undefined: the states are the sum
@@ -16,21 +18,47 @@ struct Residual {
   Variable sum() const;
 };
 
-/// Layer normalisation (Ba et al. 2016) over the last dimension: (x − mean) / sqrt(variance + epsilon) · gain + bias.
-/// Gains start at 1, biases at 0.
-class LayerNorm : public Module {
+/// A norm over the last dimension.
+class NormLayer : public Module {
  public:
+  /// x [..., dim] → [..., dim]
+  virtual Variable forward(const Variable& x) const = 0;
+  /// Returns the sum of x and its norm.
+  virtual AddedAndNormed forward(const Residual& x) const;
+};
+
+/// Layer normalisation (Ba et al. 2016): (x − mean) / sqrt(variance + epsilon) · gain + bias. Gains [dim] start at 1,
+/// biases [dim] at 0.
+class LayerNorm : public NormLayer {
+ public:
+  /// Throws Error for a negative epsilon.
   explicit LayerNorm(std::int64_t dim, double epsilon = 1e-5);
 
-  /// x [..., dim] → [..., dim]
-  Variable forward(const Variable& x) const;
-  /// Returns the sum of x and its norm.
-  AddedAndNormed forward(const Residual& x) const;
+  Variable forward(const Variable& x) const override;
+  AddedAndNormed forward(const Residual& x) const override;
 
  private:
   double epsilon_;
   Variable gain_, bias_;
 };
+
+/// Root mean square normalisation (Zhang and Sennrich 2019): x / sqrt(mean(x²) + epsilon) · gain. Gains [dim] start at
+/// 1. It is computed by several operations, and so slower than LayerNorm.
+class RmsNorm : public NormLayer {
+ public:
+  /// Throws Error for a negative epsilon.
+  explicit RmsNorm(std::int64_t dim, double epsilon = 1e-5);
+
+  using NormLayer::forward;
+  Variable forward(const Variable& x) const override;
+
+ private:
+  double epsilon_;
+  Variable gain_;
+};
+
+enum class NormKind { layer, rms };
+std::unique_ptr<NormLayer> make_norm(NormKind kind, std::int64_t dim);
 
 /// In training, zeroes each element with the given probability and multiplies the others by 1 / (1 − probability).
 /// In evaluation, returns its input.

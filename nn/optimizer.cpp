@@ -7,34 +7,40 @@
 #include <unordered_map>
 
 #include "tensor/map.h"
+#include "tensor/reduce.h"
 
 namespace fovea {
 
-Optimizer::Optimizer(std::vector<NamedParameter> parameters, const std::vector<std::string>& state_names)
+Tensor Optimizer::zeros_like(const Tensor& parameter) {
+  Tensor zeros = Tensor::empty_like(parameter);
+  zeros.fill(0);
+  return zeros;
+}
+
+Optimizer::Optimizer(std::vector<NamedParameter> parameters, const std::vector<StateKind>& state_kinds)
     : parameters_(std::move(parameters)), updates_of_(parameters_.size()) {
   std::unordered_map<const void*, std::string_view> names;
   for (const NamedParameter& p : parameters_) {
     auto [before, is_new] = names.emplace(p.variable.id(), p.name);
     require(is_new, "optimizer: '{}' and '{}' are the same parameter; list it once", before->second, p.name);
   }
-  for (const std::string& name : state_names) {
-    StateTensors& state = state_tensors_.emplace_back(StateTensors{name, {}});
-    for (const NamedParameter& p : parameters_) {
-      state.tensors.push_back(Tensor::empty_like(p.variable.value()));
-      state.tensors.back().fill(0);
-    }
+  for (const StateKind& kind : state_kinds) {
+    StateTensors& state = state_tensors_.emplace_back(StateTensors{kind.name, {}});
+    for (const NamedParameter& p : parameters_) state.tensors.push_back(kind.initial(p.variable.value()));
   }
 }
 
 void Optimizer::step(double rate, const Tensor& gradient_scale) {
   require(std::isfinite(rate), "optimizer: the learning rate is {}; it must be a finite number", rate);
-  std::map<double, std::vector<std::size_t>> positions;  // by factor of the rate
+  std::map<std::pair<double, double>, std::vector<std::size_t>> groups;  // by factors of the rate and of the decay
   for (std::size_t k = 0; k < parameters_.size(); ++k)
     if (parameters_[k].variable.grad().defined()) {
-      positions[parameters_[k].rate].push_back(k);
+      const bool decays = decayed_ == Decayed::all || parameters_[k].variable.rank() >= 2;
+      groups[{parameters_[k].rate, decays ? 1 : 0}].push_back(k);
       ++updates_of_[k];
     }
-  for (const auto& [factor, some] : positions) update(some, rate * factor, gradient_scale);
+  for (const auto& [factors, positions] : groups)
+    update(positions, rate * factors.first, factors.second, gradient_scale);
 }
 
 void Optimizer::zero_grad() {
@@ -50,7 +56,8 @@ std::string updates_name(const NamedParameter& parameter) { return "updates." + 
 NamedTensors Optimizer::state() const {
   NamedTensors out;
   for (const StateTensors& state : state_tensors_)
-    for (std::size_t k = 0; k < parameters_.size(); ++k) out[state.name + '.' + parameters_[k].name] = state.tensors[k];
+    for (std::size_t k = 0; k < parameters_.size(); ++k)
+      if (state.tensors[k].defined()) out[state.name + '.' + parameters_[k].name] = state.tensors[k];
   for (std::size_t k = 0; k < parameters_.size(); ++k)
     out[updates_name(parameters_[k])] = Tensor::from<std::int64_t>({updates_of_[k]}, {1});
   return out;
@@ -92,24 +99,33 @@ AdamOptions checked(const AdamOptions& options) {
   return options;
 }
 
+Lion::Options checked(const Lion::Options& options) {
+  require_option("Lion", "beta1", options.beta1, 0, 1);
+  require_option("Lion", "beta2", options.beta2, 0, 1);
+  require_option("Lion", "weight_decay", options.weight_decay, 0, unbounded);
+  return options;
+}
+
 }  // namespace
 
 Sgd::Sgd(std::vector<NamedParameter> parameters, const Options& options)
     : Optimizer(std::move(parameters),
-                options.momentum != 0 ? std::vector<std::string>{"sgd.velocity"} : std::vector<std::string>{}),
+                options.momentum != 0 ? std::vector<StateKind>{{"sgd.velocity"}} : std::vector<StateKind>{}),
       options_(checked(options)) {}
 
-void Sgd::update(const std::vector<std::size_t>& positions, double rate, const Tensor& gradient_scale) {
+void Sgd::update(const std::vector<std::size_t>& positions, double rate, double decay, const Tensor& gradient_scale) {
+  SgdOptions options = options_;
+  options.weight_decay *= decay;
   std::vector<SgdSlot> slots;
   for (std::size_t k : positions)
     slots.push_back({.parameter = parameters_[k].variable.value(),
                      .gradient = parameters_[k].variable.grad().value(),
                      .velocity = state_tensors_.empty() ? Tensor() : state_tensors_[0].tensors[k]});
-  sgd_step(slots, options_, rate, gradient_scale);
+  sgd_step(slots, options, rate, gradient_scale);
 }
 
 Adam::Adam(std::vector<NamedParameter> parameters, const Options& options)
-    : Optimizer(std::move(parameters), {"adam.mean", "adam.square"}), options_(checked(options)) {}
+    : Optimizer(std::move(parameters), {{"adam.mean"}, {"adam.square"}}), options_(checked(options)) {}
 
 namespace {
 AdamOptions with_decoupled_decay(AdamOptions options) {
@@ -121,14 +137,155 @@ AdamOptions with_decoupled_decay(AdamOptions options) {
 AdamW::AdamW(std::vector<NamedParameter> parameters, const Options& options)
     : Adam(std::move(parameters), with_decoupled_decay(options)) {}
 
-void Adam::update(const std::vector<std::size_t>& positions, double rate, const Tensor& gradient_scale) {
+void Adam::update(const std::vector<std::size_t>& positions, double rate, double decay, const Tensor& gradient_scale) {
+  AdamOptions options = options_;
+  options.weight_decay *= decay;
   std::map<std::int64_t, std::vector<AdamSlot>> slots;  // by the number of updates, which is one for most models
   for (std::size_t k : positions)
     slots[updates_of_[k]].push_back({.parameter = parameters_[k].variable.value(),
                                      .gradient = parameters_[k].variable.grad().value(),
                                      .mean = state_tensors_[0].tensors[k],
                                      .square = state_tensors_[1].tensors[k]});
-  for (auto& [step, alike] : slots) adam_step(alike, options_, rate, step, gradient_scale);
+  for (auto& [step, alike] : slots) adam_step(alike, options, rate, step, gradient_scale);
+}
+
+namespace {
+
+/// The gradient of a parameter, times the scale of all gradients.
+Tensor scaled_gradient(const NamedParameter& parameter, const Tensor& scale) {
+  const Tensor gradient = parameter.variable.grad().value();
+  return scale.defined() ? map(Multiply{}, gradient, scale.to(gradient.dtype())) : gradient;
+}
+
+/// β · mean + (1 − β) · x
+struct RunningMean {
+  static constexpr const char* name = "running_mean";
+  double beta;
+  template <class T>
+  FOVEA_HD FOVEA_INLINE T operator()(T mean, T x) const {
+    using S = typename ScalarOf<T>::type;
+    return T(S(beta)) * mean + T(S(1 - beta)) * x;
+  }
+};
+
+/// p − rate · (sign(c) + decay · p). NaN stays NaN.
+struct SignStep {
+  static constexpr const char* name = "sign_step";
+  double rate, decay;
+  template <class T>
+  FOVEA_HD FOVEA_INLINE T operator()(T p, T c) const {
+    using S = typename ScalarOf<T>::type;
+    const T sign = select(c == T(0), T(0), c / abs(c));
+    return p - T(S(rate)) * (sign + T(S(decay)) * p);
+  }
+};
+
+}  // namespace
+
+Lion::Lion(std::vector<NamedParameter> parameters, const Options& options)
+    : Optimizer(std::move(parameters), {{"lion.mean"}}), options_(checked(options)) {}
+
+void Lion::update(const std::vector<std::size_t>& positions, double rate, double decay, const Tensor& gradient_scale) {
+  for (std::size_t k : positions) {
+    Tensor p = parameters_[k].variable.value(), m = state_tensors_[0].tensors[k];
+    const Tensor g = scaled_gradient(parameters_[k], gradient_scale);
+    map_into(p, SignStep{rate, decay * options_.weight_decay}, p, map(RunningMean{options_.beta1}, m, g));
+    map_into(m, RunningMean{options_.beta2}, m, g);
+  }
+}
+
+namespace {
+
+/// Zeros of the parameter's shape, but with size 1 in dimension `dim`; undefined for a vector or a number.
+Tensor zero_means_over(const Tensor& parameter, int dim) {
+  if (parameter.rank() < 2) return {};
+  Shape shape = parameter.shape();
+  shape[dim] = 1;
+  return Tensor::zeros(shape, parameter.dtype(), parameter.device());
+}
+
+Tensor mean_over(const Tensor& x, int dim) {
+  return map(Affine{1 / static_cast<double>(x.size(dim)), 0}, sum(x, {dim}, true));
+}
+
+/// √mean(x²), []
+Tensor root_mean_square(const Tensor& x) {
+  return map(Sqrt{}, map(Affine{1 / static_cast<double>(x.elements()), 0}, sum(map(Square{}, x))));
+}
+
+/// keep · p − rate · max(1e-3, rms(p)) · u / max(1, rms(u))
+struct AdafactorStep {
+  static constexpr const char* name = "adafactor_step";
+  double rate, keep;
+  template <class T>
+  FOVEA_HD FOVEA_INLINE T operator()(T p, T u, T p_size, T u_size) const {
+    using S = typename ScalarOf<T>::type;
+    const T least(S(1e-3)), one(1);
+    const T size = select(p_size < least, least, p_size), excess = select(u_size < one, one, u_size);
+    return T(S(keep)) * p - T(S(rate)) * size * u / excess;
+  }
+};
+
+}  // namespace
+
+Adafactor::Adafactor(std::vector<NamedParameter> parameters, const Options& options)
+    : Optimizer(std::move(parameters),
+                {{"adafactor.rows", [](const Tensor& p) { return zero_means_over(p, -1); }},
+                 {"adafactor.columns", [](const Tensor& p) { return zero_means_over(p, -2); }},
+                 {"adafactor.square", [](const Tensor& p) { return p.rank() < 2 ? zeros_like(p) : Tensor(); }}}),
+      options_(options) {
+  require_option("Adafactor", "weight_decay", options.weight_decay, 0, unbounded);
+}
+
+Tensor Adafactor::mean_square(std::size_t k, const Tensor& gradient) {
+  const RunningMean running{1 - std::pow(static_cast<double>(updates_of_[k]), -0.8)};
+  const Tensor squares = map(Affine{1, 1e-30}, map(Square{}, gradient));
+  Tensor rows = state_tensors_[0].tensors[k], columns = state_tensors_[1].tensors[k],
+         square = state_tensors_[2].tensors[k];
+  if (square.defined()) {
+    map_into(square, running, square, squares);
+    return square;
+  }
+  map_into(rows, running, rows, mean_over(squares, -1));
+  map_into(columns, running, columns, mean_over(squares, -2));
+  // Divided first: the product of a row's and a column's mean may be too small for f32.
+  return map(Multiply{}, map(Divide{}, rows, mean_over(rows, -2)), columns);
+}
+
+void Adafactor::update(const std::vector<std::size_t>& positions, double rate, double decay,
+                       const Tensor& gradient_scale) {
+  for (std::size_t k : positions) {
+    Tensor p = parameters_[k].variable.value();
+    if (p.elements() == 0) continue;
+    const Tensor g = scaled_gradient(parameters_[k], gradient_scale);
+    const Tensor u = map(Divide{}, g, map(Sqrt{}, mean_square(k, g)));
+    const AdafactorStep step{rate, 1 - rate * decay * options_.weight_decay};
+    map_into(p, step, p, u, root_mean_square(p), root_mean_square(u));
+  }
+}
+
+std::unique_ptr<Optimizer> make_optimizer(std::vector<NamedParameter> parameters, const OptimizerOptions& options) {
+  std::unique_ptr<Optimizer> made;
+  const double decay = options.weight_decay;
+  switch (options.kind) {
+    case OptimizerKind::adam:
+      made = std::make_unique<Adam>(std::move(parameters), options);
+      break;
+    case OptimizerKind::adamw:
+      made = std::make_unique<AdamW>(std::move(parameters), options);
+      break;
+    case OptimizerKind::sgd:
+      made = std::make_unique<Sgd>(std::move(parameters), Sgd::Options{options.momentum, decay});
+      break;
+    case OptimizerKind::lion:
+      made = std::make_unique<Lion>(std::move(parameters), Lion::Options{options.beta1, options.beta2, decay});
+      break;
+    case OptimizerKind::adafactor:
+      made = std::make_unique<Adafactor>(std::move(parameters), Adafactor::Options{decay});
+      break;
+  }
+  made->set_decayed(options.decayed);
+  return made;
 }
 
 Tensor gradient_norm(const std::vector<NamedParameter>& parameters) {

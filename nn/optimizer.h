@@ -1,5 +1,7 @@
-/// Optimizers: SGD, Adam and AdamW, and gradient clipping.
+/// Optimizers: SGD, Adam, AdamW, Lion and Adafactor, the choice of one of them, and gradient clipping.
 #pragma once
+#include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -9,6 +11,10 @@
 #include "tensor/optimizer_step.h"
 
 namespace fovea {
+
+/// The parameters to which weight decay applies. matrices: those with two dimensions or more. Norms' gains, biases and
+/// other vectors and numbers are left out.
+enum class Decayed { all, matrices };
 
 /// Updates parameters in place from their gradients. Throws Error for a parameter that is listed twice.
 class Optimizer {
@@ -24,6 +30,8 @@ class Optimizer {
   void step(double rate, const Tensor& gradient_scale = {});
   /// Clears all gradients. Call it before the next backward(), which adds to existing gradients.
   void zero_grad();
+  /// By default weight decay applies to all parameters.
+  void set_decayed(Decayed decayed) { decayed_ = decayed; }
 
   const std::vector<NamedParameter>& parameters() const { return parameters_; }
 
@@ -39,21 +47,31 @@ class Optimizer {
   void load_state(const NamedTensors& values, std::string_view source);
 
  protected:
-  /// One kind of state: a tensor for each parameter, of the parameter's shape and initially zeros. In state() it is
-  /// called `name`.<parameter>.
+  /// Zeros of the shape, type and layout of a parameter.
+  static Tensor zeros_like(const Tensor& parameter);
+  /// One kind of state: a tensor for each parameter, in state() called `name`.<parameter>. `initial` makes it for a
+  /// parameter; where it returns an undefined tensor, the parameter has no state of this kind.
+  struct StateKind {
+    std::string name;
+    std::function<Tensor(const Tensor& parameter)> initial = zeros_like;
+  };
   struct StateTensors {
     std::string name;
     std::vector<Tensor> tensors;
   };
 
-  Optimizer(std::vector<NamedParameter> parameters, const std::vector<std::string>& state_names);
-  /// Updates parameters_[k] for each k in `positions`; these parameters have gradients. updates_of_ already
-  /// includes this update.
-  virtual void update(const std::vector<std::size_t>& positions, double rate, const Tensor& gradient_scale) = 0;
+  Optimizer(std::vector<NamedParameter> parameters, const std::vector<StateKind>& state_kinds);
+  /// Updates parameters_[k] for each k in `positions`; these parameters have gradients. `decay` is a factor of the
+  /// weight decay, 0 or 1. updates_of_ already includes this update.
+  virtual void update(const std::vector<std::size_t>& positions, double rate, double decay,
+                      const Tensor& gradient_scale) = 0;
 
   std::vector<NamedParameter> parameters_;
   std::vector<StateTensors> state_tensors_;
   std::vector<std::int64_t> updates_of_;  ///< for each parameter, the number of updates in which it had a gradient
+
+ private:
+  Decayed decayed_ = Decayed::all;
 };
 
 /// Stochastic gradient descent with momentum, of parameter θ with gradient g and velocity v:
@@ -64,7 +82,8 @@ class Sgd : public Optimizer {
   Sgd(std::vector<NamedParameter> parameters, const Options& options);
 
  private:
-  void update(const std::vector<std::size_t>& positions, double rate, const Tensor& gradient_scale) override;
+  void update(const std::vector<std::size_t>& positions, double rate, double decay,
+              const Tensor& gradient_scale) override;
   Options options_;
 };
 
@@ -77,7 +96,8 @@ class Adam : public Optimizer {
   Adam(std::vector<NamedParameter> parameters, const Options& options);
 
  private:
-  void update(const std::vector<std::size_t>& positions, double rate, const Tensor& gradient_scale) override;
+  void update(const std::vector<std::size_t>& positions, double rate, double decay,
+              const Tensor& gradient_scale) override;
   Options options_;
 };
 
@@ -87,6 +107,57 @@ class AdamW : public Adam {
  public:
   AdamW(std::vector<NamedParameter> parameters, const Options& options);
 };
+
+/// Lion (Chen et al. 2023, "Symbolic Discovery of Optimization Algorithms", algorithm 2): every element of a parameter
+/// θ with gradient g and mean m moves by the rate, in the direction of a sign.
+///   θ ← θ − rate · (sign(beta1 · m + (1 − beta1) · g) + weight_decay · θ),  m ← beta2 · m + (1 − beta2) · g
+/// A good rate is 3 to 10 times smaller than Adam's.
+class Lion : public Optimizer {
+ public:
+  struct Options {
+    double beta1 = 0.9, beta2 = 0.99;  ///< in [0, 1)
+    double weight_decay = 0;
+  };
+  Lion(std::vector<NamedParameter> parameters, const Options& options);
+
+ private:
+  void update(const std::vector<std::size_t>& positions, double rate, double decay,
+              const Tensor& gradient_scale) override;
+  Options options_;
+};
+
+/// Adafactor (Shazeer and Stern 2018, algorithms 4 and 5): the mean square v of a matrix's gradients is kept as means
+/// over rows and columns, so that its state needs n + m numbers for n · m parameters. In update t of a parameter θ with
+/// gradient g:
+///   v ← β v + (1 − β)(g² + 1e-30), β = 1 − t^−0.8;   of a matrix: the means r over rows and c over columns instead,
+///   and v = r cᵀ / mean(r).  u = g / √v,  θ ← θ − rate · max(1e-3, rms(θ)) · u / max(1, rms(u)),  rms(x) = √mean(x²)
+/// `rate` is relative to the size of θ; the paper has min(0.01, 1 / √t). Weight decay is decoupled, as in AdamW. Of a
+/// parameter with more than two dimensions, the last two are those of matrices.
+class Adafactor : public Optimizer {
+ public:
+  struct Options {
+    double weight_decay = 0;
+  };
+  Adafactor(std::vector<NamedParameter> parameters, const Options& options);
+
+ private:
+  void update(const std::vector<std::size_t>& positions, double rate, double decay,
+              const Tensor& gradient_scale) override;
+  /// Takes the squares of the gradient of parameters_[k] into its means, and returns v, in a shape that broadcasts to
+  /// the parameter's.
+  Tensor mean_square(std::size_t k, const Tensor& gradient);
+  Options options_;
+};
+
+enum class OptimizerKind { adam, adamw, sgd, lion, adafactor };
+
+/// An optimizer as a program's flags choose it. An option that the kind does not have is not used.
+struct OptimizerOptions : AdamOptions {
+  OptimizerKind kind = OptimizerKind::adamw;
+  double momentum = 0;  ///< of sgd
+  Decayed decayed = Decayed::all;
+};
+std::unique_ptr<Optimizer> make_optimizer(std::vector<NamedParameter> parameters, const OptimizerOptions& options);
 
 /// Returns the Euclidean norm of the vector of all gradients, concatenated, as global_norm() does.
 Tensor gradient_norm(const std::vector<NamedParameter>& parameters);

@@ -100,7 +100,7 @@ TransformerLayer::TransformerLayer(const TransformerOptions& options, int layer,
       part.attention = sub_layer.attention(attention_shape(options, layer, part.cross ? Place::cross : place));
       child(name, *part.attention);
     }
-    part.norm = std::make_unique<LayerNorm>(options.model_dim);
+    part.norm = make_norm(options.norm_kind, options.model_dim);
     child(name + "_norm", *part.norm);
     parts_.push_back(std::move(part));
   }
@@ -134,7 +134,7 @@ Variable TransformerLayer::attend(Part& part, const Variable& states, const Stac
   return group > 1 ? reshape(attended, {-1, 1, attended.size(2)}) : attended;
 }
 
-/// The residual connection around a sub-layer that reads x, with the layer norm before it or behind it.
+/// The residual connection around a sub-layer that reads x, with the norm before it or behind it.
 Residual TransformerLayer::after(Part& part, const Residual& x, const StackInput& in) {
   const bool norm_is_first = norm_ == Norm::pre;
   AddedAndNormed given;
@@ -163,7 +163,7 @@ TransformerStack::TransformerStack(const TransformerOptions& options, Place plac
     child(std::to_string(layer), *layers_.back());
   }
   if (options.norm == Norm::pre && options.final_norm) {
-    norm_ = std::make_unique<LayerNorm>(options.model_dim);
+    norm_ = make_norm(options.norm_kind, options.model_dim);
     child("norm", *norm_);
   }
 }

@@ -12,7 +12,7 @@
 
 namespace fovea {
 
-/// The place of the layer norm LN around a sub-layer f.
+/// The place of the norm LN around a sub-layer f.
 ///   pre:  x + dropout(f(LN(x))), and one more LN after the last layer
 ///   post: LN(x + dropout(f(x)))
 enum class Norm { pre, post };
@@ -27,6 +27,7 @@ struct TransformerOptions {
   int heads = 8;                 ///< H; divides d
   std::int64_t feed_forward_dim = 2048;
   Norm norm = Norm::pre;
+  NormKind norm_kind = NormKind::layer;
   bool final_norm = true;  ///< with Norm::pre: apply an LN after the last layer, which some language models omit
   Activation activation = Activation::relu;
   // Dropout probabilities, in [0, 1).
@@ -84,7 +85,7 @@ class TransformerLayer : public Module {
     std::unique_ptr<Attention> attention;  // null if feed_forward is set
     std::unique_ptr<FeedForward> feed_forward;
     bool cross = false;
-    std::unique_ptr<LayerNorm> norm;
+    std::unique_ptr<NormLayer> norm;
   };
   Residual after(Part& part, const Residual& x, const StackInput& in);
   Variable attend(Part& part, const Variable& states, const StackInput& in, Tensor* marks);
@@ -115,7 +116,7 @@ class TransformerStack : public Module {
   bool has_cross_;
   Recompute recompute_;
   std::vector<std::unique_ptr<TransformerLayer>> layers_;
-  std::unique_ptr<LayerNorm> norm_;
+  std::unique_ptr<NormLayer> norm_;
 };
 
 }  // namespace fovea

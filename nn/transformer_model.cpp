@@ -10,7 +10,7 @@ TransformerModel::InputLayer::InputLayer(const TransformerModelOptions& options,
                                          std::int64_t dim, double dropout_probability)
     : table(vocabulary, dim, options.embedding),
       positions(options.positions, dim, options.longest),
-      norm(options.embedding_norm ? std::make_unique<LayerNorm>(dim) : nullptr),
+      norm(options.embedding_norm ? make_norm(options.decoder.norm_kind, dim) : nullptr),
       dropout(dropout_probability) {}
 
 Variable TransformerModel::InputLayer::states(const Embedding& embedding, const Tensor& tokens, std::int64_t begin) {

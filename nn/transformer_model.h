@@ -22,7 +22,7 @@ struct TransformerModelOptions {
   Tied tied = Tied::all;
   Positions positions = Positions::sinusoidal;
   std::int64_t longest = 512;   ///< number of positions, if they are learned
-  bool embedding_norm = false;  ///< whether to apply a layer norm to embedding + position
+  bool embedding_norm = false;  ///< whether to apply a norm, of the decoder's kind, to embedding + position
   Embedding::Options embedding = {.padding = 0, .scale = true};
 };
 
@@ -51,7 +51,7 @@ class TransformerModel : public SequenceModel {
 
     Embedding table;
     PositionEncoding positions;
-    std::unique_ptr<LayerNorm> norm;
+    std::unique_ptr<NormLayer> norm;
     Dropout dropout;
   };
 

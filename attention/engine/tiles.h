@@ -37,7 +37,7 @@ struct TileResult {
   Tensor tiles = {};        ///< which tiles of pairs are seen; undefined: all
   std::vector<Tensor> source_queries = {};  ///< the queries of each source, with the factors of their logits
   std::vector<TileResult> pointers =
-      {};  ///< the softmax of each pointer; its output is the mean key, if the call records
+      {};  ///< the softmax of each pointer of a window; `out` is the mean key, if gradients are recorded
   FocusOfTiles focus = {};
   Tensor offset_weights = {};  ///< with relative values, the weights summed by distance, [B, H, I, 2 clip + 1]
   RowQuantities rows = {};     ///< where the call traces them

@@ -512,7 +512,7 @@ class SourceGradients {
     carried_ = Tensor::empty({pointers, 2, B, H, tiles, std::min(I, queries_at_once)}, like.dtype(), like.device());
     arguments.carried = carried_.mutable_data<T>();
   }
-  /// Applies the factors of queries, after the kernels.
+  /// Multiplies the gradients of the sources' queries by the factors of these queries. Call it after the kernels.
   void finish() {
     for (std::size_t s = 0; s < call_.lowered.sources.size(); ++s)
       if (const Tensor& factors = call_.lowered.sources[s].factors; factors.defined())

@@ -11,7 +11,7 @@
 
 namespace fovea::cuda {
 
-/// The numbers of a query that the weights of its pairs, and their gradients, are made of.
+/// The numbers of one query from which the weights of its pairs, and the gradients of these weights, are computed.
 template <class T>
 struct QueryNumbers {
   T maximum, inverse;
@@ -302,7 +302,7 @@ class QueryOwnedBlock : BlockOfRows<Spec, true> {
     });
   }
 
-  /// Takes a pair's gradient of capture k, which belongs to its query.
+  /// Adds the gradient of one pair to that of capture k, which belongs to the pair's query.
   __device__ void take(int k, int lane_row, int i, int j, int distance, T gradient) {
     const Index index = spec_.index(k);
     const int clip = call_.clips[k];

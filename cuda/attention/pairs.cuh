@@ -120,7 +120,7 @@ struct SeenRow {
   }
 };
 
-/// Room for all parts that SeenPairs can have.
+/// The largest numbers of parts that SeenPairs can have, for a kernel that serves all calls.
 struct AnySeenPairs {
   static constexpr int most_always = most_ranges, most_dilations = cuda::most_dilations, most_masks = cuda::most_masks;
 };

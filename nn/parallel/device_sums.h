@@ -1,4 +1,4 @@
-/// Sums over processes that GPUs make among themselves.
+/// Sums over processes that are computed by GPUs, without the host.
 #pragma once
 #include <memory>
 
@@ -16,15 +16,16 @@ class DeviceSums {
   virtual void wait() = 0;
 };
 
-/// Lets the GPUs of all processes join, each process having one of its own. Throws Error if fovea was built without
-/// NCCL. All processes must call it.
+/// Connects the GPUs of all processes, of which each must have one of its own. All processes must call it. Throws Error
+/// if fovea was built without NCCL.
 std::unique_ptr<DeviceSums> start_device_sums(ProcessGroup& group);
 
-/// A sum on GPUs, in whatever order NCCL adds the shares.
+/// The sum of a SharedSum on GPUs. NCCL chooses the order of the additions, so that results may differ in their last
+/// bits.
 class DeviceSum final : public PendingSum {
  public:
   DeviceSum(ProcessGroup& group, DeviceSums& sums, SharedSum& sum);
-  bool progress() override { return false; }  // the GPU does it
+  bool progress() override { return false; }  // the GPU works without the host
   void wait() override;
 
  private:

@@ -10,27 +10,29 @@
 
 namespace fovea {
 
-/// Sums the gradients of an update over its micro-batches, which several processes share out, while the backward pass
-/// still runs. The parameters' gradients are the sections of a few flat tensors, the buckets. A bucket is sent as soon
-/// as the backward pass has finished all of its gradients; the last layers come first.
+/// Sums the gradients of an update over all of its micro-batches, which are divided among several processes. Gradients
+/// are sent while the backward pass still runs: they are copied into a few flat tensors, the buckets, and a bucket is
+/// sent as soon as the backward pass has finished all gradients in it. The parameters of the last layers are in the
+/// first bucket, because the backward pass finishes them first.
 ///
-/// An update has rounds. In each of them every process has one micro-batch, or in the last round perhaps none, and adds
-/// the gradients of all processes to grad() of its parameters. On the CPU the result is bit for bit that of one process
-/// that runs backward() on the micro-batches of process 0, 1, ..., round after round.
+/// An update has rounds. In each round every process computes one micro-batch (in the last round, perhaps none), and
+/// adds the gradients of all processes to grad() of its parameters. On the CPU the result is bit for bit that of one
+/// process that runs backward() on the micro-batches of processes 0, 1, ... of the first round, then of the second, ...
 class GradientSum {
  public:
-  /// `bucket_bytes`: a bucket has parameters of about so many bytes, and at least one.
+  /// A bucket has parameters of about `bucket_bytes` bytes in total, and at least one parameter.
   GradientSum(ProcessGroup& group, const std::vector<NamedParameter>& parameters,
               std::size_t bucket_bytes = std::size_t{8} << 20);
 
   /// Begins an update, after the optimizer's zero_grad().
   void begin_update();
-  /// One round: backward(loss), and the sum over all processes. Without a loss this process has no micro-batch.
+  /// One round: calls backward(loss) and sums over all processes. An undefined loss means that this process has no
+  /// micro-batch in this round.
   void round(const Variable& loss);
 
-  /// Sends all buckets as they are, and waits: a round without its backward pass, for benchmarks.
+  /// Sums all buckets over the processes, without a backward pass before, to measure how long that takes.
   void exchange();
-  /// Seconds that this process has waited so far for sums, when its backward pass was done.
+  /// The seconds for which this process has waited for sums after its backward passes, in all rounds so far.
   double seconds_waited() const { return seconds_waited_; }
 
  private:

@@ -13,11 +13,11 @@ using StartMpi = ProcessGroup*();
 
 inline constexpr const char* nccl_module_file = "libfovea_nccl.so";
 inline constexpr const char* nccl_start_name = "fovea_start_nccl";
-/// Lets the GPUs of the group join. The caller owns the result.
+/// Connects the GPUs of the group's processes (start_device_sums()). The caller owns the result.
 using StartDeviceSums = DeviceSums*(ProcessGroup& group);
 
-/// Loads the module, which lies beside the library, and returns the address of a function in it. Throws Error, with
-/// `otherwise` and the reason, if it cannot be loaded.
+/// Loads the module `file`, which lies in the folder of the library, and returns the address of its function
+/// `function`. If it cannot be loaded, throws Error with the message `otherwise`, followed by the system's reason.
 void* function_of_module(const char* file, const char* function, const char* otherwise);
 
 }  // namespace fovea

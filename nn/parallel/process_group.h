@@ -1,4 +1,4 @@
-/// The processes that train one model together, and what they tell each other.
+/// The processes that train one model together, and the messages and sums that they exchange.
 ///
 /// A program that is started alone is a group of one process: nothing is sent, and no library of MPI is loaded. Under
 /// `mpirun -n 4 PROGRAM ...` the four processes are a group, on one machine or on several.
@@ -14,21 +14,22 @@
 
 namespace fovea {
 
-/// Numbers that the processes add up: a flat tensor of several sections, such as the gradients of some parameters. A
-/// process may have a share of some sections and none of others, as when its sentences did not reach a parameter.
+/// A tensor that is summed over the processes. It is flat and consists of sections, such as the gradients of several
+/// parameters. For some sections a process may have nothing to add, for example the gradient of a parameter that its
+/// micro-batch did not use.
 struct SharedSum {
   struct Section {
     std::int64_t first = 0, size = 0;  ///< in elements
   };
   std::vector<Section> sections;        ///< they do not overlap
-  Tensor own;                           ///< this process's shares, [n]; elements of no section are finite
+  Tensor own;                           ///< this process's addends, [n]; gaps between sections must be finite
   Tensor total;                         ///< the sums, [n], of the same type and on the same device
-  std::vector<std::uint8_t> has_own;    ///< 1 for each section of which this process has a share
-  std::vector<std::uint8_t> has_total;  ///< 1 for each section that has a sum; the others hold no numbers yet
+  std::vector<std::uint8_t> has_own;    ///< for each section, 1 if this process has an addend
+  std::vector<std::uint8_t> has_total;  ///< for each section, 1 if any process had one; other totals are undefined
 };
 
-/// Thrown by a call that waits for a process which has ended, or does not answer. Of the processes that are left, only
-/// the first one throws it at once.
+/// Thrown by a call that waits for a process that has ended or does not answer. The remaining process of the lowest
+/// rank throws it at once, the others a moment later, so that one message is printed.
 class LostProcess : public Error {
  public:
   using Error::Error;
@@ -38,7 +39,7 @@ class LostProcess : public Error {
 class PendingSum {
  public:
   virtual ~PendingSum() = default;
-  /// Does what can be done without waiting, and returns whether the sum is finished.
+  /// Continues the sum as far as possible without waiting, and returns whether it is finished.
   virtual bool progress() = 0;
   /// Waits until the sum is finished. Throws LostProcess as ProcessGroup does.
   virtual void wait() = 0;

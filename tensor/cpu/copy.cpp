@@ -1,4 +1,6 @@
 // The CPU's kernels for copy, which casts, broadcasts and permutes elements, fill and arange.
+//
+// Tried, and did not pay: filling on one thread. 16 MB took 171 µs, with two threads 87 (`benchmark kernels`).
 #include <algorithm>
 #include <cstring>
 

@@ -1,5 +1,9 @@
 // The CPU's kernels that gather elements by index, and those that scatter and add, which are the backward pass of
 // gathering.
+//
+// Tried, and did not pay (`benchmark kernels` has the rates now):
+// - Taking the result's address for writing in each row: an atomic count each time. 4096 rows of 64 took 62 µs, not 16.
+// - Adding many rows to one in f32: 10^7 additions of 0.1 gave 1087937 for 10^6.
 #include <algorithm>
 #include <cstring>
 #include <vector>

@@ -1,3 +1,7 @@
+// Tried, and did not pay:
+// - bf16 products without keeping their rounded operands: a step takes 3 to 4 % more processor time (`benchmark step
+//   --threads 1 --precision bf16`).
+// - Looking at every kept operand for those to release: 89 µs a product with 8000 operands alive.
 #include "tensor/cpu/onednn_gemm.h"
 
 #include <algorithm>

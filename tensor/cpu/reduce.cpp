@@ -1,4 +1,8 @@
 // Reductions on the CPU.
+//
+// Tried, and not exact enough: blocks of 1024 elements on every machine, 64 to a lane of a vector with four lanes. The
+// sum of 2^18 equal f32 missed the promised 5e-7. A lane adds up 16 elements, for which sums of 65536 take 1 % longer
+// on AVX2.
 #include "tensor/reduce.h"
 
 #include <algorithm>

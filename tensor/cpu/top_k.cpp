@@ -80,7 +80,9 @@ void sort_row(const T* row, std::int64_t n, std::int64_t k, T* values, std::int3
 }
 
 void top_k(const Tensor& x, TopK& out) {
-  constexpr std::int64_t large = 256;  // a row in ascending order then takes no longer to sort than to search
+  // From this k on, sorting is faster in the worst case: a row in ascending order, of which a search inserts every
+  // element.
+  constexpr std::int64_t large = 256;
   const std::int64_t n = x.size(-1), k = out.values.size(-1);
   Tensor from = x.contiguous();
   visit_real("top_k", x.dtype(), [&](auto type) {

@@ -81,6 +81,13 @@ BOOST_AUTO_TEST_CASE(fan_et_al) {
   BOOST_TEST(millions({"--preset", "fan-big"}) == 21434);
 }
 
+BOOST_AUTO_TEST_CASE(root_mean_square_norms_have_no_biases) {
+  // of two layers: two norms in each of the encoder and three of the decoder, and a last one of both stacks
+  BOOST_TEST(count({"--norm-kind", "layer"}, 50, 50) == count({}, 50, 50));
+  BOOST_TEST(count({"--norm-kind", "rms"}, 50, 50) == count({}, 50, 50) - (2 * 2 + 2 * 3 + 2) * 128);
+  BOOST_TEST(refusal({"--norm-kind", "batch"}) == "--norm-kind: 'batch' is none of layer, rms");
+}
+
 BOOST_AUTO_TEST_CASE(a_preset_sets_options_that_a_program_has) {
   for (const std::string& name : preset_names()) {
     SequenceOptions options;

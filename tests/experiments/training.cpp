@@ -86,16 +86,16 @@ Trained trained(const std::filesystem::path& out, const Task& task, Point& point
   run.directory =
       std::make_shared<RunDirectory>(is_there ? RunDirectory::resume(out) : RunDirectory::create("test", out));
   Batches batches;
-  AdamW optimizer(point.parameters(), task.options.adam);
+  const auto optimizer = make_optimizer(point.parameters(), task.options.optimizer);
   const Schedule schedule = task.options.learning_rate();
-  Training training(run, point, optimizer, batches, task.options);
+  Training training(run, point, *optimizer, batches, task.options);
   auto dev_scores = [&] {
     if (std::ssize(trained.seen) == task.killed_in_dev_set) throw Killed{};
     trained.seen.push_back(numbers(point));
     return std::vector{DevScore{"nearness", task.score(trained.seen.back()[0])}};
   };
   while (training.has_next_update()) {
-    optimizer.zero_grad();
+    optimizer->zero_grad();
     const std::int64_t update = batches.epoch() * 5 + batches.position();
     if (update == task.killed_before * task.accumulate) throw Killed{};
     Variable all;
@@ -108,7 +108,7 @@ Trained trained(const std::filesystem::path& out, const Task& task, Point& point
       all = all.defined() ? all + loss : loss;
     }
     if (task.adds_once) training.backward(all, double(task.accumulate));
-    end_update(training, optimizer, schedule, task.options, dev_scores);
+    end_update(training, *optimizer, schedule, task.options, dev_scores);
   }
   trained.result = training.finish(dev_scores);
   trained.place = numbers(point);
@@ -186,15 +186,15 @@ BOOST_AUTO_TEST_CASE(a_lower_score_is_better_where_the_score_says_so) {
   Task task;
   Run run{.directory = std::make_shared<RunDirectory>(RunDirectory::create("test", folder / "run"))};
   Batches batches;
-  AdamW optimizer(point.parameters(), task.options.adam);
+  const auto optimizer = make_optimizer(point.parameters(), task.options.optimizer);
   const Schedule schedule = task.options.learning_rate();
-  Training training(run, point, optimizer, batches, task.options);
+  Training training(run, point, *optimizer, batches, task.options);
   auto distance = [&] { return std::vector{DevScore{"distance", numbers(point)[0], false}}; };
   while (training.has_next_update()) {
-    optimizer.zero_grad();
+    optimizer->zero_grad();
     batches.next();
     training.backward(sum(point.place * -1.0), 1);  // to the right, away from 0
-    end_update(training, optimizer, schedule, task.options, distance);
+    end_update(training, *optimizer, schedule, task.options, distance);
   }
   BOOST_TEST(training.finish(distance).best_update == 1);
 }
@@ -265,10 +265,22 @@ BOOST_AUTO_TEST_CASE(a_training_without_a_better_score_ends_when_its_patience_do
   BOOST_TEST(ended.result.best_update == 1);
 }
 
+BOOST_AUTO_TEST_CASE(a_momentum_that_no_optimizer_has_is_refused) {
+  TrainingOptions options;
+  options.optimizer.momentum = 0.5;
+  BOOST_TEST(message_of([&] { options.check(); }) ==
+             "--momentum 0.5: only --optimizer sgd has a momentum; adam, adamw and lion have --beta1");
+  options.optimizer.kind = OptimizerKind::sgd;
+  options.check();
+}
+
 BOOST_AUTO_TEST_CASE(a_killed_training_resumes_bit_for_bit) {
-  for (std::int64_t average : {0, 2}) {
+  const std::pair<std::int64_t, OptimizerKind> cases[] = {
+      {0, OptimizerKind::adamw}, {2, OptimizerKind::adamw}, {0, OptimizerKind::lion}, {0, OptimizerKind::adafactor}};
+  for (const auto& [average, kind] : cases) {
     Folder folder;
     Task task;
+    task.options.optimizer.kind = kind;
     task.dropout = 0.3;  // its random numbers depend on the update, not on those before it
     task.options.updates = 23;
     task.options.checkpoint_every = 4;

@@ -62,6 +62,7 @@ BOOST_AUTO_TEST_CASE(the_small_layers_pass_gradcheck) {
   };
   Linear dense(3, 5), plain(3, 5, {.bias = false});
   LayerNorm norm(7);
+  RmsNorm rms(7);
   FeedForward relu(3, 5), gelu(3, 5, {.activation = Activation::gelu, .dropout = 0.3});
   FeedForward dropped(3, 17, {.dropout = 0.5});
   PositionEncoding learned(Positions::learned, 3, 4);
@@ -71,6 +72,8 @@ BOOST_AUTO_TEST_CASE(the_small_layers_pass_gradcheck) {
       plain, [&](auto& x) { return plain.forward(x[0]); }, random_tensor({4, 3}, 2));
   check(
       norm, [&](auto& x) { return norm.forward(x[0]); }, random_tensor({3, 7}, 3));
+  check(
+      rms, [&](auto& x) { return rms.forward(x[0]); }, random_tensor({3, 7}, 3));
   check(
       relu, [&](auto& x) { return relu.forward(x[0]); }, random_tensor({2, 3, 3}, 4));
   check(
@@ -281,7 +284,24 @@ BOOST_AUTO_TEST_CASE(a_padding_row_gets_a_gradient_from_a_shared_output_layer_al
   BOOST_TEST(largest_difference(vectors.select(0, 0).select(0, 0), weight.value().select(0, 3)) == 0);
 }
 
+BOOST_AUTO_TEST_CASE(an_rms_norm_divides_by_the_root_mean_square) {
+  RmsNorm norm(5, 0.01);
+  randomise(norm);
+  const Tensor x = random_tensor({2, 3, 5}, 1), update = random_tensor({2, 3, 5}, 2);
+  const AddedAndNormed given = norm.forward(Residual{.states = x, .update = update});
+  const auto a = x.to_vector<double>(), b = update.to_vector<double>(), y = given.normed.value().to_vector<double>(),
+             gain = norm.parameters()[0].variable.value().to_vector<double>();
+  for (std::size_t row = 0; row < 6; ++row) {
+    double squares = 0;
+    for (std::size_t k = row * 5; k < row * 5 + 5; ++k) squares += (a[k] + b[k]) * (a[k] + b[k]);
+    for (std::size_t k = row * 5; k < row * 5 + 5; ++k)
+      BOOST_TEST(std::abs(y[k] - (a[k] + b[k]) / std::sqrt(squares / 5 + 0.01) * gain[k - row * 5]) < 1e-14);
+  }
+  BOOST_TEST(largest_difference(given.sum.value(), (Variable(x) + update).value()) == 0);
+}
+
 BOOST_AUTO_TEST_CASE(layers_refuse_options_that_are_no_numbers) {
+  BOOST_TEST(error_of([] { RmsNorm(3, NAN); }) == "RmsNorm: epsilon is nan; it must be at least 0");
   BOOST_TEST(error_of([] { LayerNorm(3, NAN); }) == "LayerNorm: epsilon is nan; it must be at least 0");
   BOOST_TEST(error_of([] { Embedding(4, 3, {.deviation = NAN}); }) ==
              "Embedding: the standard deviation is nan; it must be positive, or 0 for d^-1/2");

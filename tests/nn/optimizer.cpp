@@ -1,5 +1,6 @@
 #include "nn/optimizer.h"
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <memory>
@@ -33,10 +34,10 @@ void set_gradients(Parameters& model, std::uint64_t seed) {
   model.bias.set_grad(random_tensor({3}, seed + 100).to(type));
 }
 
-/// An optimizer, and the same in plain numbers.
+/// An optimizer, and the same in plain numbers. Adafactor has no rule of one element.
 struct Case {
   std::function<std::unique_ptr<Optimizer>(std::vector<NamedParameter>)> make;
-  std::function<void(double& x, double g, double& m, double& v, double rate, int update)> rule;
+  std::function<void(double& x, double g, double& m, double& v, double rate, int update)> rule = {};
 };
 
 Case sgd(double momentum, double decay) {
@@ -63,16 +64,77 @@ Case adam(const Adam::Options& o) {
           }};
 }
 
-std::vector<Case> all_optimizers() {
-  return {sgd(0, 0), sgd(0.9, 0.01), adam<Adam>({}),
-          adam<Adam>({.beta2 = 0.999, .epsilon = 1e-8, .weight_decay = 0.01}), adam<AdamW>({.weight_decay = 0.1})};
+Case lion(const Lion::Options& o) {
+  return {[=](auto parameters) { return std::make_unique<Lion>(parameters, o); },
+          [=](double& x, double g, double& m, double&, double rate, int) {
+            const double c = o.beta1 * m + (1 - o.beta1) * g;
+            x -= rate * ((c > 0) - (c < 0) + o.weight_decay * x);
+            m = o.beta2 * m + (1 - o.beta2) * g;
+          }};
 }
+
+Case adafactor(double decay) {
+  return {[=](auto parameters) { return std::make_unique<Adafactor>(parameters, Adafactor::Options{decay}); }};
+}
+
+std::vector<Case> all_optimizers() {
+  return {sgd(0, 0),
+          sgd(0.9, 0.01),
+          adam<Adam>({}),
+          adam<Adam>({.beta2 = 0.999, .epsilon = 1e-8, .weight_decay = 0.01}),
+          adam<AdamW>({.weight_decay = 0.1}),
+          lion({}),
+          lion({.beta1 = 0.8, .beta2 = 0.95, .weight_decay = 0.1}),
+          adafactor(0.01)};
+}
+
+/// √mean(x²)
+double size_of_numbers(const std::vector<double>& x) {
+  double squares = 0;
+  for (double number : x) squares += number * number;
+  return std::sqrt(squares / static_cast<double>(x.size()));
+}
+
+/// Adafactor for one parameter in plain numbers, a matrix of `columns` > 0 columns or a vector: the algorithm with sums
+/// over rows and columns, as the paper writes it.
+struct PlainAdafactor {
+  std::size_t columns;
+  std::vector<double> of_rows = {}, of_columns = {}, square = {};
+
+  void update(std::vector<double>& x, const std::vector<double>& g, double rate, double weight_decay, int t) {
+    const double beta = 1 - std::pow(t, -0.8);
+    auto take_in = [&](std::vector<double>& mean, const std::vector<double>& now) {
+      mean.resize(now.size());
+      for (std::size_t i = 0; i < now.size(); ++i) mean[i] = beta * mean[i] + (1 - beta) * now[i];
+    };
+    std::vector<double> v(g.size());
+    for (std::size_t i = 0; i < g.size(); ++i) v[i] = g[i] * g[i] + 1e-30;
+    if (columns == 0) {
+      take_in(square, v);
+      v = square;
+    } else {
+      std::vector<double> rows_now(g.size() / columns), columns_now(columns);
+      for (std::size_t i = 0; i < g.size(); ++i) rows_now[i / columns] += v[i];
+      for (std::size_t i = 0; i < g.size(); ++i) columns_now[i % columns] += v[i];
+      take_in(of_rows, rows_now);
+      take_in(of_columns, columns_now);
+      double total = 0;
+      for (double row : of_rows) total += row;
+      for (std::size_t i = 0; i < g.size(); ++i) v[i] = of_rows[i / columns] * of_columns[i % columns] / total;
+    }
+    std::vector<double> u(g.size());
+    for (std::size_t i = 0; i < g.size(); ++i) u[i] = g[i] / std::sqrt(v[i]);
+    const double step = rate * std::max(1e-3, size_of_numbers(x)) / std::max(1.0, size_of_numbers(u));
+    for (std::size_t i = 0; i < g.size(); ++i) x[i] -= rate * weight_decay * x[i] + step * u[i];
+  }
+};
 
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(optimizers_follow_their_formulas) {
   for (const Case& c : all_optimizers())
     for (DType type : {DType::f64, DType::f32}) {
+      if (!c.rule) continue;
       Parameters model;
       randomise(model);
       model.to(type);
@@ -98,6 +160,130 @@ BOOST_AUTO_TEST_CASE(optimizers_follow_their_formulas) {
         BOOST_TEST(largest_difference(p.of.value(), Tensor::from(p.x, p.of.shape())) < tolerance);
       BOOST_TEST(model.idle.value().to_vector<double>() == idle);
     }
+}
+
+BOOST_AUTO_TEST_CASE(adafactor_follows_the_algorithm_of_its_paper) {
+  for (double start : {1.0, 1e-4})  // parameters that are smaller than 1e-3 move as if they were as large
+    for (DType type : {DType::f64, DType::f32}) {
+      Parameters model;
+      randomise(model);
+      for (Variable* p : {&model.weight, &model.bias}) p->value().copy_from((*p * start).value());
+      model.to(type);
+      PlainAdafactor of_weight{19}, of_bias{0};
+      auto weight = model.weight.value().to_vector<double>(), bias = model.bias.value().to_vector<double>();
+      Adafactor optimizer(model.parameters(), {.weight_decay = 0.3});
+      for (int t = 1; t <= 3; ++t) {
+        set_gradients(model, static_cast<std::uint64_t>(t));
+        optimizer.step(0.1, here(Tensor::full({}, t, DType::f64)));  // the step does not depend on the gradients' scale
+        std::vector<double> of_w = model.weight.grad().value().to_vector<double>(),
+                            of_b = model.bias.grad().value().to_vector<double>();
+        for (std::vector<double>* g : {&of_w, &of_b})
+          for (double& number : *g) number *= t;
+        of_weight.update(weight, of_w, 0.1, 0.3, t);
+        of_bias.update(bias, of_b, 0.1 * 0.25, 0.3, t);
+      }
+      const double tolerance = start * (type == DType::f64 ? 1e-13 : 1e-5);
+      BOOST_TEST(largest_difference(model.weight.value(), Tensor::from(weight, {7, 19})) < tolerance);
+      BOOST_TEST(largest_difference(model.bias.value(), Tensor::from(bias, {3})) < tolerance);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(adafactor_treats_the_last_two_dimensions_as_matrices_and_leaves_out_rows_without_gradient) {
+  class Stack : public Module {
+   public:
+    explicit Stack(const Shape& shape) : p(parameter("p", shape, Initializer::zeros())) {}
+    Variable p;
+  } stack({2, 3, 5}), second({3, 5});
+  const Tensor start = random_tensor({2, 3, 5}, 1).to(DType::f32),
+               gradient = random_tensor({2, 3, 5}, 2).to(DType::f32);
+  gradient.select(0, 1).select(0, 2).fill(0);
+  for (Stack* each : {&stack, &second}) {
+    each->to(test_device());
+    each->initialise(1);
+    const bool whole = each == &stack;
+    each->p.value().copy_from(whole ? start : start.select(0, 1));
+    each->p.set_grad((whole ? gradient : gradient.select(0, 1)).clone());
+    Adafactor(each->parameters(), {}).step(0.1);
+  }
+  // Both matrices share the sizes of parameter and update, so that their steps are parallel to those of one alone.
+  const auto moved = [](const Tensor& now, const Tensor& before) {
+    auto x = now.to_vector<double>(), y = before.to_vector<double>();
+    for (std::size_t i = 0; i < x.size(); ++i) x[i] -= y[i];
+    return x;
+  };
+  const auto in_stack = moved(stack.p.value().select(0, 1), start.select(0, 1)),
+             alone = moved(second.p.value(), start.select(0, 1));
+  for (std::size_t i = 0; i < alone.size(); ++i) {
+    BOOST_TEST(std::abs(in_stack[i] / in_stack[0] * alone[0] - alone[i]) < 1e-5);
+    BOOST_TEST((alone[i] == 0) == (i >= 10));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(every_kind_of_optimizer_can_leave_vectors_out_of_weight_decay) {
+  for (OptimizerKind kind :
+       {OptimizerKind::adam, OptimizerKind::adamw, OptimizerKind::sgd, OptimizerKind::lion, OptimizerKind::adafactor}) {
+    auto trained = [&](double decay, Decayed decayed) {
+      Parameters model;
+      randomise(model);
+      OptimizerOptions options;
+      options.kind = kind;
+      options.weight_decay = decay;
+      options.decayed = decayed;
+      const auto optimizer = make_optimizer(model.parameters(), options);
+      for (std::uint64_t update = 0; update < 3; ++update) {
+        set_gradients(model, update);
+        optimizer->step(0.1);
+      }
+      return std::pair(model.weight.value().to_vector<double>(), model.bias.value().to_vector<double>());
+    };
+    const auto all = trained(0.3, Decayed::all), matrices = trained(0.3, Decayed::matrices),
+               none = trained(0, Decayed::all);
+    BOOST_TEST(matrices.first == all.first);
+    BOOST_TEST(matrices.second == none.second);
+    BOOST_TEST(matrices.first != none.first);
+    BOOST_TEST(matrices.second != all.second);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_kind_of_optimizer_is_the_class_with_the_same_options) {
+  auto trained = [](auto make) {
+    Parameters model;
+    randomise(model);
+    const std::unique_ptr<Optimizer> optimizer = make(model.parameters());
+    for (std::uint64_t update = 0; update < 3; ++update) {
+      set_gradients(model, update);
+      optimizer->step(0.1);
+    }
+    return model.weight.value().to_vector<double>();
+  };
+  auto check = [&](OptimizerKind kind, auto make) {
+    OptimizerOptions options;
+    options.kind = kind;
+    options.beta1 = 0.7;
+    options.beta2 = 0.9;
+    options.epsilon = 1e-3;
+    options.weight_decay = 0.2;
+    options.momentum = 0.6;
+    BOOST_TEST(trained([&](auto parameters) { return make_optimizer(parameters, options); }) == trained(make));
+  };
+  const Adam::Options numbers{.beta1 = 0.7, .beta2 = 0.9, .epsilon = 1e-3, .weight_decay = 0.2};
+  check(OptimizerKind::adam, adam<Adam>(numbers).make);
+  check(OptimizerKind::adamw, adam<AdamW>(numbers).make);
+  check(OptimizerKind::sgd, sgd(0.6, 0.2).make);
+  check(OptimizerKind::lion, lion({.beta1 = 0.7, .beta2 = 0.9, .weight_decay = 0.2}).make);
+  check(OptimizerKind::adafactor, adafactor(0.2).make);
+}
+
+BOOST_AUTO_TEST_CASE(a_gradient_of_nan_makes_the_parameter_nan) {
+  for (const Case& c : all_optimizers()) {
+    Parameters model;
+    randomise(model);
+    set_gradients(model, 1);
+    model.bias.set_grad(here(Tensor::of({0.3, NAN, -2}, {3})));
+    c.make(model.parameters())->step(0.1);
+    BOOST_TEST(std::isnan(model.bias.value().to_vector<double>()[1]));
+    BOOST_TEST(std::isfinite(model.weight.value().to_vector<double>()[0]));
+  }
 }
 
 BOOST_AUTO_TEST_CASE(an_optimizer_that_is_saved_goes_on_as_if_never_stopped) {
@@ -300,6 +486,12 @@ BOOST_AUTO_TEST_CASE(options_that_are_no_numbers_are_refused) {
   BOOST_TEST(refusal({.weight_decay = NAN}) == "Adam: weight_decay is nan; it must be finite and at least 0");
   BOOST_TEST(error_of([&] { Sgd(model.parameters(), {.momentum = NAN}); }) ==
              "Sgd: momentum is nan; it must be finite and at least 0");
+  BOOST_TEST(error_of([&] { Lion(model.parameters(), {.beta1 = NAN}); }) == "Lion: beta1 is nan; it must be in [0, 1)");
+  BOOST_TEST(error_of([&] { Lion(model.parameters(), {.beta2 = 1}); }) == "Lion: beta2 is 1; it must be in [0, 1)");
+  BOOST_TEST(error_of([&] { Lion(model.parameters(), {.weight_decay = -1}); }) ==
+             "Lion: weight_decay is -1; it must be finite and at least 0");
+  BOOST_TEST(error_of([&] { Adafactor(model.parameters(), {.weight_decay = NAN}); }) ==
+             "Adafactor: weight_decay is nan; it must be finite and at least 0");
   Sgd sgd(model.parameters(), {});
   BOOST_TEST(error_of([&] { sgd.step(NAN); }) == "optimizer: the learning rate is nan; it must be a finite number");
 }

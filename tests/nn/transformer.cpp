@@ -48,6 +48,23 @@ BOOST_AUTO_TEST_CASE(encoder_layers_pass_gradcheck) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(the_kind_of_all_norms_of_a_stack_is_an_option) {
+  const Tensor x = random_tensor({2, 3, 6}, 1), lengths = integers({3, 2}, {2});
+  for (Norm norm : {Norm::pre, Norm::post}) {
+    TransformerOptions options = small(norm);
+    options.norm_kind = NormKind::rms;
+    TransformerStack encoder(options, Place::encoder, encoder_layer(plain_attention));
+    randomise(encoder);
+    BOOST_TEST(module_gradcheck(encoder, [&](auto& in) { return encoder.forward({in[0], lengths}); }, {x}) == "");
+    int gains = 0;
+    for (const NamedParameter& p : encoder.parameters()) {
+      BOOST_TEST(!p.name.ends_with("norm.bias"), p.name);
+      gains += p.name.ends_with("norm.gain");
+    }
+    BOOST_TEST(gains == (norm == Norm::pre ? 3 : 2));
+  }
+}
+
 BOOST_AUTO_TEST_CASE(decoder_layers_pass_gradcheck) {
   Tensor x = random_tensor({2, 3, 6}, 1), memory = random_tensor({2, 4, 6}, 2);
   Tensor lengths = integers({2, 3}, {2}), memory_lengths = integers({4, 1}, {2});

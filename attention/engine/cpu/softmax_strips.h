@@ -1,4 +1,7 @@
 /// The functions from logits to weights on strips: softmax and densities.
+///
+/// Tried, and did not pay: one loop over the intervals of a strip, also where there is one interval. A plain call took
+/// 1 % longer.
 #pragma once
 #include <algorithm>
 #include <cmath>

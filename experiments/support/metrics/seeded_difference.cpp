@@ -176,7 +176,8 @@ Interval SeededDifference::interval() const {
 }
 
 double SeededDifference::visible() const {
-  constexpr double both_sides = 0.6;  // 80 % lie below its quantile
+  // |t| is below student_quantile(p, ...) with probability p, so that t is below that of p = 0.6 with 80 %.
+  constexpr double both_sides = 0.6;
   return (student_quantile(0.95, degrees) + student_quantile(both_sides, degrees)) * standard_error;
 }
 

@@ -80,7 +80,10 @@ void TransformerFlags::add_sizes(Cli& cli, const std::string& dropped_out, const
 void TransformerFlags::add_blocks(Cli& cli) {
   cli.option("--feed-forward-dim", feed_forward_dim, "width of the feed-forward blocks").range(1, 262144);
   cli.choice("--norm", norm, {{"pre", Norm::pre}, {"post", Norm::post}},
-             "place of the layer norms; pre: before each sub-layer, post: after it")
+             "place of the norms; pre: before each sub-layer, post: after it")
+      .rare();
+  cli.choice("--norm-kind", norm_kind, {{"layer", NormKind::layer}, {"rms", NormKind::rms}},
+             "Transformers only; rms: the norms divide by the root mean square alone, without a mean and a bias")
       .rare();
   cli.choice("--recompute", recompute, {{"none", Recompute::none}, {"layers", Recompute::layers}},
              "Transformers only; layers: keep only the input of each layer and compute the layer again in the backward "
@@ -95,6 +98,7 @@ TransformerOptions TransformerFlags::stack() const {
           .heads = heads,
           .feed_forward_dim = feed_forward_dim,
           .norm = norm,
+          .norm_kind = norm_kind,
           .dropout = dropout,
           .recompute = recompute};
 }

@@ -36,6 +36,7 @@ struct TransformerFlags {
   std::int64_t feed_forward_dim = 512;
   double dropout = 0.1;
   Norm norm = Norm::pre;
+  NormKind norm_kind = NormKind::layer;
   Recompute recompute = Recompute::none;
   std::string attention;  ///< a specification
   bool list_attentions = false;
@@ -43,7 +44,7 @@ struct TransformerFlags {
   /// Declares --layers, --model-dim, --heads, --dropout, --attention and --list-attentions. `dropped_out` names what
   /// --dropout drops, `attention_note` adds to the description of --attention: both differ between models.
   void add_sizes(Cli& cli, const std::string& dropped_out, const std::string& attention_note);
-  /// Declares --feed-forward-dim, --norm and --recompute.
+  /// Declares --feed-forward-dim, --norm, --norm-kind and --recompute.
   void add_blocks(Cli& cli);
 
   /// Throws Error unless the heads divide the width.

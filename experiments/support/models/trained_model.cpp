@@ -96,7 +96,7 @@ class TextLines {
  public:
   struct Some {
     std::vector<std::string> sources, targets;
-    std::exception_ptr trouble;  ///< the error of the line after these
+    std::exception_ptr trouble;  ///< the error that ended the reading, in the line behind the last of these
   };
 
   /// Functions that return an error message for a line of --decode or --force; empty: the line is fine.

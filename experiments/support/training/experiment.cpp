@@ -23,7 +23,8 @@ namespace fovea {
 
 namespace {
 
-/// "rate={3e-4,1e-3}; dropout={0,0.1}" as flags: the trials of a search, with their values: "rate=3e-4 dropout=0".
+/// The trials of a search such as "rate={3e-4,1e-3}; dropout={0,0.1}": one row for each combination of the values, with
+/// its flags and a title such as "rate=3e-4 dropout=0".
 std::vector<Comparison::Row> trials_of(const std::string& search) {
   if (search.empty()) return {{"", {}}};
   std::string flags, titles;

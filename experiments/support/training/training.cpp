@@ -43,16 +43,34 @@ void TrainingOptions::add_to(Cli& cli) {
              "schedule of the learning rate; a cosine with updates=0 ends with the training: " + schedules());
   cli.option("--rate", rate, "peak of the learning rate, in place of the schedule's").range(0, 1e6);
   cli.rare("--clip", clip, "largest norm of the gradient; 0: no limit").at_least(0);
-  cli.rare("--weight-decay", adam.weight_decay, "decoupled weight decay (AdamW)").range(0, 1);
+  cli.choice(
+         "--optimizer", optimizer.kind,
+         {{"adam", OptimizerKind::adam},
+          {"adamw", OptimizerKind::adamw},
+          {"sgd", OptimizerKind::sgd},
+          {"lion", OptimizerKind::lion},
+          {"adafactor", OptimizerKind::adafactor}},
+         "the rule of an update; lion needs a rate 3 to 10 times smaller than adamw; adafactor's rate is relative to "
+         "the size of each parameter")
+      .rare();
+  cli.rare("--weight-decay", optimizer.weight_decay,
+           "weight decay; adam and sgd add it to the gradient, the others shrink the parameters")
+      .range(0, 1);
+  cli.choice("--decayed", optimizer.decayed, {{"all", Decayed::all}, {"matrices", Decayed::matrices}},
+             "the parameters that --weight-decay applies to; matrices: not norms, biases and other vectors")
+      .rare();
+  cli.rare("--momentum", optimizer.momentum, "momentum of --optimizer sgd").range(0, 0.9999);
   cli.option("--evaluate-every", evaluate_every, "steps between evaluations on the development set").at_least(1);
   cli.rare("--patience", patience, "end the training after this many evaluations without a better score; 0: never")
       .at_least(0);
   cli.option("--average", average, "use the mean of the models of this many last evaluations, or with 0 the best model")
       .range(0, 1000);
   cli.rare("--keep", keep, "keep the models of this many last evaluations, for --average-kept").range(0, 1000);
-  cli.rare("--beta1", adam.beta1, "Adam's decay of the mean of gradients").range(0, 0.9999);
-  cli.rare("--beta2", adam.beta2, "Adam's decay of the mean of squared gradients").range(0, 0.999999);
-  cli.rare("--epsilon", adam.epsilon, "Adam's epsilon, which is added to the root of the mean square").positive();
+  cli.rare("--beta1", optimizer.beta1, "decay of the mean of gradients, of adam, adamw and lion").range(0, 0.9999);
+  cli.rare("--beta2", optimizer.beta2,
+           "decay of the mean of squared gradients, of adam and adamw; of lion: of the mean that is kept")
+      .range(0, 0.999999);
+  cli.rare("--epsilon", optimizer.epsilon, "of adam and adamw: added to the root of the mean square").positive();
   cli.rare("--checkpoint-every", checkpoint_every, "steps between checkpoints").at_least(1);
   cli.option("--seed", seed, "seed of initial values, order of batches and dropout");
   cli.rare("--precision", precision,
@@ -72,6 +90,8 @@ void TrainingOptions::add_to(Cli& cli) {
 
 void TrainingOptions::check() const {
   with_flag("--schedule", [&] { Schedule::parse(schedule); });
+  require(optimizer.momentum == 0 || optimizer.kind == OptimizerKind::sgd,
+          "--momentum {}: only --optimizer sgd has a momentum; adam, adamw and lion have --beta1", optimizer.momentum);
   kernels(device_of(device));  // throws where there is no GPU
 }
 

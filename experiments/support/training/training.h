@@ -1,9 +1,9 @@
 /// The training that all programs share: updates, evaluation, model selection, checkpoints, exact resuming.
 ///
-///   AdamW optimizer(model.parameters(), options.adam);
-///   Training training(run, model, optimizer, batches, options);  // continues from the run's checkpoint
+///   const auto optimizer = make_optimizer(model.parameters(), options.optimizer);
+///   Training training(run, model, *optimizer, batches, options);  // continues from the run's checkpoint
 ///   while (training.has_next_update()) {
-///     optimizer.zero_grad();
+///     optimizer->zero_grad();
 ///     for (const std::int64_t k : training.micro_batches()) {
 ///       RandomScope random = training.random(k);
 ///       Batch batch = batches.next();
@@ -11,7 +11,7 @@
 ///     }
 ///     const auto [norm, count] = training.gradient();
 ///     const double rate = schedule.rate(training.updates(), training.epoch());
-///     optimizer.step(rate, clip_scale(norm, options.clip, count));
+///     optimizer->step(rate, clip_scale(norm, options.clip, count));
 ///     training.end_update(rate, [&] { return scores of the development set; });
 ///   }
 ///   training.finish(...);  // now the model is the best one, or the mean of the last ones
@@ -62,9 +62,9 @@ struct Run {
 struct TrainingOptions {
   std::int64_t updates = 3000;
   std::string schedule = "inverse_sqrt(peak=1e-3, warmup=400)";
-  std::optional<double> rate;         ///< the peak of the learning rate; empty: the schedule's own
-  double clip = 1;                    ///< largest global norm of the gradient; 0: no limit
-  AdamOptions adam;                   ///< of AdamW
+  std::optional<double> rate;  ///< the peak of the learning rate; empty: the schedule's own
+  double clip = 1;             ///< largest global norm of the gradient; 0: no limit
+  OptimizerOptions optimizer;
   std::int64_t evaluate_every = 250;  ///< updates between evaluations on the development set
   std::int64_t patience = 0;          ///< training ends after this many evaluations without a better one; 0: never
   std::int64_t checkpoint_every = 250;
