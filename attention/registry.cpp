@@ -141,7 +141,9 @@ const Combination* find_combination(const std::string& name) {
 }
 
 void register_method(MethodEntry entry) {
-  require(!find_method(entry.card.name), "register_method: a method '{}' is registered already", entry.card.name);
+  const std::string name = entry.card.name;
+  require(!find_method(name) && !find_combination(name) && name != "heads",
+          "register_method: there is a method '{}' already", name);
   catalogue().push_back(std::move(entry));
 }
 

@@ -80,7 +80,7 @@ const std::vector<Combination>& combinations();
 /// The combination of this name; null if there is none.
 const Combination* find_combination(const std::string& name);
 /// Registers a method that is defined outside of the library. Not thread-safe: call it before other threads use the
-/// registry. Throws Error if a method of this name exists.
+/// registry. Throws Error if a method, a combination or another word of the grammar has this name.
 void register_method(MethodEntry entry);
 
 /// One option as text, for the catalogue: `values` are its range or its choices.

@@ -1,99 +1,37 @@
-/// Small attentions with random parameters, and every specification that the registry can make.
+/// Every specification that the registry can make, for tests of all of them.
 #pragma once
-#include <algorithm>
 #include <cstdlib>
-#include <map>
-#include <memory>
-#include <mutex>
 #include <sstream>
 #include <string>
 #include <vector>
 
 #include "attention/engine/attend.h"
 #include "attention/layers/multi_head.h"
+#include "attention/properties/cases.h"
 #include "attention/registry.h"
-#include "tensor/random.h"
 
 namespace fovea::test {
 
-inline Tensor random_tensor(const Shape& shape, Generator& generator, double low = -1, double high = 1) {
-  Tensor out = Tensor::empty(shape, DType::f64);
-  fill_uniform(out, generator, low, high);
-  return out;
-}
-
-/// The attention with two heads of width three, in the first of two layers, in f64. Every parameter is random, so that
-/// none is 0 or 1.
-inline std::unique_ptr<Attention> random_attention(const std::string& specification, Place place,
-                                                   std::uint64_t seed = 3) {
-  AttentionShape shape{.model_dim = 6, .heads = 2, .layer = 0, .layers = 2, .place = place};
-  auto attention = attention_factory(specification)(shape);
-  attention->to(DType::f64);
-  Generator generator(seed);
-  for (auto& parameter : attention->parameters()) {
-    Variable variable = parameter.variable;
-    variable.value().copy_from(random_tensor(variable.shape(), generator));
-  }
-  attention->train(false);
-  return attention;
-}
-
-/// A mask for the methods that read one, [1, 2, I, J], without symmetry and with a fifth of its entries 0. Entry (i, j)
-/// does not depend on I and J.
-inline Tensor test_mask(std::int64_t I, std::int64_t J, std::int64_t query_offset = 0) {
-  std::vector<double> values;
-  for (int h = 0; h < 2; ++h)
-    for (std::int64_t i = query_offset; i < query_offset + I; ++i)
-      for (std::int64_t j = 0; j < J; ++j)
-        values.push_back((2 * i + j + h) % 5 == 1 ? 0 : static_cast<double>((7 * i + 3 * j + 5 * h) % 11 + 1) / 11);
-  return Tensor::from(values, {1, 2, I, J});
-}
-
-/// Collects, for each option that is a choice or a flag, the values that are not its default.
-class Alternatives : public OptionVisitor {
- public:
-  void number(const char*, double&, double, double, const char*) override {}
-  void integer(const char*, std::int64_t&, std::int64_t, std::int64_t, const char*) override {}
-  void flag(const char* name, bool& value, const char*) override {
-    found.push_back(std::string(name) + (value ? "=false" : "=true"));
-  }
-  void choice(const char* name, int& value, const std::vector<std::string>& choices, const char*) override {
-    for (std::size_t k = 0; k < choices.size(); ++k)
-      if (static_cast<int>(k) != value) found.push_back(std::string(name) + "=" + choices[k]);
-  }
-  std::vector<std::string> found;
-};
-
-/// A method with its defaults and with every single change of a choice or flag.
-inline std::vector<std::string> specifications_of(const MethodEntry& entry) {
-  const std::string name = entry.card.name;
-  std::vector<std::string> specifications{name};
-  Alternatives alternatives;
-  entry.configure(alternatives);
-  for (const std::string& change : alternatives.found) specifications.push_back(name + "(" + change + ")");
-  return specifications;
-}
+using namespace properties;
 
 /// specifications_of() for every method, then some combinations of methods. A new method of the registry is thus tested
 /// without a new test. The environment variable FOVEA_TEST_METHODS, names separated by ';', selects methods; each of
 /// them is then also tested in sums and on some heads.
 inline std::vector<std::string> all_specifications() {
   std::vector<std::string> specifications;
-  auto add = [&](const MethodEntry& entry) {
-    for (std::string& specification : specifications_of(entry)) specifications.push_back(std::move(specification));
+  auto add = [&](const std::vector<std::string>& more) {
+    specifications.insert(specifications.end(), more.begin(), more.end());
   };
   if (const char* chosen = std::getenv("FOVEA_TEST_METHODS")) {
     std::istringstream names(chosen);
     for (std::string name; std::getline(names, name, ';');) {
       const MethodEntry* entry = find_method(name);
       require(entry, "FOVEA_TEST_METHODS: no method '{}'", name);
-      add(*entry);
-      for (const char* sum : {"{}+gaussian+relative(clip=2)", "sliding(left=1,right=1)+{}", "heads({}*1, window*1)"})
-        specifications.push_back(fmt::format(fmt::runtime(sum), name));
+      add(specifications_with_sums(*entry));
     }
     return specifications;
   }
-  for (const MethodEntry& entry : registered_methods()) add(entry);
+  for (const MethodEntry& entry : registered_methods()) add(specifications_of(entry));
   for (const char* combination : {"window(segment=2)",
                                   "window(segment=3,use=additive)",
                                   "window(segment=2,mask=exact)",
@@ -199,40 +137,6 @@ inline std::vector<std::string> all_specifications() {
                                   "multi_head(location(longest=3)+sliding(left=0,right=1)))"})
     specifications.emplace_back(combination);
   return specifications;
-}
-
-inline const std::vector<Place>& all_places() {
-  static const std::vector<Place> places{Place::encoder, Place::decoder, Place::cross};
-  return places;
-}
-
-/// The attention; null if it is not defined in this place or the engine of this thread cannot compute it.
-inline std::unique_ptr<Attention> usable_attention(const std::string& specification, Place place) try {
-  auto attention = random_attention(specification, place);
-  Generator generator(1);
-  Variable x(random_tensor({1, 3, 6}, generator));
-  attention->forward({.query = x, .key = x, .value = x, .mask = test_mask(3, 3), .causal = place == Place::decoder});
-  return attention;
-} catch (const Error&) {
-  return nullptr;
-}
-
-/// The plan of a call; empty if the attention is not a MultiHeadAttention but, for example, a combination.
-inline Plan plan_of(Attention& attention, const AttentionInput& input) {
-  auto* heads = dynamic_cast<MultiHeadAttention*>(&attention);
-  return heads ? heads->call(input).plan : Plan{};
-}
-
-/// Whether the fused engine can compute this attention, in a place where it is defined.
-inline bool has_fused_form(const std::string& specification) {
-  static std::map<std::string, bool> known;
-  static std::mutex one_at_a_time;
-  std::lock_guard lock(one_at_a_time);
-  if (auto found = known.find(specification); found != known.end()) return found->second;
-  AttentionEngineScope fused(AttentionEngine::fused);
-  return known[specification] = std::any_of(all_places().begin(), all_places().end(), [&](Place place) {
-           return usable_attention(specification, place) != nullptr;
-         });
 }
 
 }  // namespace fovea::test

@@ -1,4 +1,7 @@
-// The fused and the blockwise engine compared with the composed one, for every method of the registry in every place.
+// The fused and the blockwise engine compared with the composed one, in what attention/properties/engines.cpp does not
+// compare.
+#include "attention/properties/engines.h"
+
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -13,57 +16,15 @@
 #include "attention/layers/unseen_rows.h"
 #include "tensor/gemm.h"
 #include "tests/attention/attentions.h"
+#include "tests/refusal.h"
 
 using namespace fovea;
 using namespace fovea::test;
 
 namespace {
 
-struct Sizes {
-  std::int64_t sentences, queries, keys;
-  std::vector<std::int32_t> lengths;
-};
-
-/// The output, then the gradients of every input and parameter with one random cotangent.
-std::vector<Tensor> output_and_gradients(Attention& attention, Place place, const Sizes& sizes, DType dtype,
-                                         AttentionTrace* trace = nullptr) {
-  Generator generator(31);
-  auto random = [&](std::int64_t length) { return random_tensor({sizes.sentences, length, 6}, generator).to(dtype); };
-  Variable key(random(sizes.keys), true), query = place == Place::cross ? Variable(random(sizes.queries), true) : key;
-  for (auto& parameter : attention.parameters()) Variable(parameter.variable).clear_grad();
-  Variable out =
-      attention.forward({.query = query,
-                         .key = key,
-                         .value = key,
-                         .key_lengths = Tensor::from(sizes.lengths, {static_cast<std::int64_t>(sizes.lengths.size())}),
-                         .mask = test_mask(query.size(1), key.size(1)).to(dtype),
-                         .causal = place == Place::decoder,
-                         .trace = trace});
-  backward(out, random_tensor(out.shape(), generator).to(dtype));
-  std::vector<Tensor> all{out.value()};
-  auto add_gradient = [&](const Variable& input) {  // an input that the method does not read has no gradient
-    all.push_back(input.grad().defined() ? input.grad().value() : Tensor::zeros(input.shape(), dtype));
-  };
-  add_gradient(key);
-  add_gradient(query);
-  for (auto& parameter : attention.parameters()) add_gradient(parameter.variable);
-  return all;
-}
-
-void check_alike(const std::vector<Tensor>& fused, const std::vector<Tensor>& composed, double tolerance) {
-  BOOST_REQUIRE(fused.size() == composed.size());
-  for (std::size_t k = 0; k < fused.size(); ++k) {
-    std::vector<double> a = fused[k].to_vector<double>(), b = composed[k].to_vector<double>();
-    double largest = 0, scale = 1;
-    for (double x : b) scale = std::max(scale, std::abs(x));
-    for (std::size_t e = 0; e < a.size(); ++e) {
-      double difference = std::abs(a[e] - b[e]);
-      largest = difference <= largest ? largest : difference;  // a NaN stays
-    }
-    BOOST_TEST(largest <= tolerance * scale, "tensor " << k
-                                                       << " (0: the output, 1: the keys, 2: the queries) differs by "
-                                                       << largest << " of " << scale);
-  }
+void check_alike(const std::vector<Tensor>& one, const std::vector<Tensor>& other, double tolerance) {
+  BOOST_TEST(message_of([&] { require_alike(one, other, tolerance, "they"); }) == "no error");
 }
 
 /// Runs body on every specification that has a fused form, in every place where it is defined.
@@ -80,11 +41,6 @@ void for_every_fused(const std::function<void(Attention&, Place)>& body) {
       }
   }
 }
-
-// Sizes {sentences, queries, keys} just below and above those of strips and vectors: one strip and several, a sentence
-// without keys, one part of a head and several, and enough sentences for a thread to process whole ones.
-const std::vector<Sizes> all_sizes{
-    {2, 4, 5, {5, 3}}, {3, 17, 33, {33, 0, 16}}, {1, 300, 290, {281}}, {40, 3, 7, std::vector<std::int32_t>(40, 6)}};
 
 /// The outputs of the fused and the composed engine, and the gradients of queries, keys, values and all other variables
 /// that the plan reads, with a random cotangent.
@@ -165,73 +121,6 @@ BOOST_AUTO_TEST_CASE(every_specification_is_defined_somewhere) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(fused_equals_composed_in_value_and_gradient) {
-  for_every_fused([](Attention& attention, Place place) {
-    for (const Sizes& sizes : all_sizes) {
-      auto run = [&](AttentionEngine engine) {
-        AttentionEngineScope chosen(engine);
-        return output_and_gradients(attention, place, sizes, DType::f64);
-      };
-      check_alike(run(AttentionEngine::fused), run(AttentionEngine::composed), 1e-11);
-    }
-  });
-}
-
-// A parameter that is NaN must make the output NaN, with every engine that can compute the method.
-BOOST_AUTO_TEST_CASE(a_parameter_that_is_nan_is_seen_in_the_output) {
-  const double nan = std::numeric_limits<double>::quiet_NaN();
-  auto has_nan = [](const Tensor& x) {
-    const std::vector<double> values = x.to_vector<double>();
-    return std::any_of(values.begin(), values.end(), [](double value) { return std::isnan(value); });
-  };
-  for (const std::string& specification : all_specifications())
-    for (Place place : all_places()) {
-      std::unique_ptr<Attention> attention;
-      {
-        AttentionEngineScope composed(AttentionEngine::composed);
-        attention = usable_attention(specification, place);
-      }
-      if (!attention) continue;
-      for (auto& parameter : attention->parameters()) {
-        Variable variable = parameter.variable;
-        const Tensor before = variable.value().clone();
-        auto output = [&] { return output_and_gradients(*attention, place, {2, 4, 5, {5, 3}}, DType::f64)[0]; };
-        const Tensor known = output();
-        Generator generator(8);
-        variable.value().copy_from(random_tensor(variable.shape(), generator, -3, 3));
-        const bool is_read = output().to_vector<double>() != known.to_vector<double>();
-        variable.value().fill(nan);
-        for (AttentionEngine engine : {AttentionEngine::composed, AttentionEngine::fused}) {
-          if (engine == AttentionEngine::fused && !has_fused_form(specification)) continue;
-          AttentionEngineScope chosen(engine);
-          BOOST_TEST((has_nan(output()) || !is_read),
-                     specification << " in place " << static_cast<int>(place) << ": " << parameter.name
-                                   << " is NaN, and the output is not; engine " << static_cast<int>(engine));
-        }
-        variable.value().copy_from(before);
-      }
-    }
-}
-
-// Blocks of 4 queries, the last one shorter.
-BOOST_AUTO_TEST_CASE(blockwise_equals_composed_in_value_and_gradient) {
-  for (const std::string& specification : all_specifications())
-    for (Place place : all_places()) BOOST_TEST_CONTEXT(specification << " in place " << static_cast<int>(place)) {
-        std::unique_ptr<Attention> attention;
-        {
-          AttentionEngineScope composed(AttentionEngine::composed);
-          attention = usable_attention(specification, place);
-        }
-        if (!attention) continue;
-        auto run = [&](AttentionEngine engine, const Sizes& sizes) {
-          AttentionEngineScope chosen(engine, 4);
-          return output_and_gradients(*attention, place, sizes, DType::f64);
-        };
-        for (const Sizes& sizes : {all_sizes[0], all_sizes[1]})
-          check_alike(run(AttentionEngine::blockwise, sizes), run(AttentionEngine::composed, sizes), 1e-11);
-      }
-}
-
 // Far from its pointers a multiplicative window is nearly 0. Dividing the weights by their sum there shows whether the
 // small numbers are exact.
 BOOST_AUTO_TEST_CASE(a_window_is_exact_where_it_is_nearly_0) {
@@ -284,18 +173,6 @@ BOOST_AUTO_TEST_CASE(a_sink_beside_large_logits_has_its_gradient) {
                             fused = of_sink(AttentionEngine::fused, DType::f64);
   BOOST_REQUIRE(exact.size() == 2);  // sinks.logit is the last parameter
   for (int h : {0, 1}) BOOST_TEST(std::abs(fused[h] - exact[h]) < 1e-13 * std::abs(exact[h]));
-}
-
-BOOST_AUTO_TEST_CASE(fused_equals_composed_in_f32) {
-  for_every_fused([](Attention& attention, Place place) {
-    attention.to(DType::f32);
-    auto run = [&](AttentionEngine engine) {
-      AttentionEngineScope chosen(engine);
-      return output_and_gradients(attention, place, all_sizes[1], DType::f32);
-    };
-    check_alike(run(AttentionEngine::fused), run(AttentionEngine::composed), 2e-4);
-    attention.to(DType::f64);
-  });
 }
 
 /// Runs the attention in that precision, at lengths that are no multiple of a vector's.
@@ -928,35 +805,6 @@ BOOST_AUTO_TEST_CASE(the_fused_engine_traces_the_weights_of_the_composed_one) {
       return all;
     };
     check_alike(run(AttentionEngine::fused), run(AttentionEngine::composed), 1e-12);
-  });
-}
-
-BOOST_AUTO_TEST_CASE(second_derivatives_equal_those_of_the_composed_engine) {
-  for_every_fused([](Attention& attention, Place place) {
-    auto slopes = [&](AttentionEngine engine, bool second_order) {
-      AttentionEngineScope chosen(engine);
-      Generator generator(9);
-      Variable y(random_tensor({2, 5, 6}, generator), true);
-      Variable x = place == Place::cross ? Variable(random_tensor({2, 4, 6}, generator), true) : y;
-      std::vector<Variable> inputs{x, y};
-      for (auto& parameter : attention.parameters()) inputs.push_back(parameter.variable);
-      Variable out = attention.forward(
-          {.query = x, .key = y, .value = y, .mask = test_mask(x.size(1), 5), .causal = place == Place::decoder});
-      std::vector<Variable> gradients = grad(sum(out * out), inputs, {}, {.create_graph = second_order});
-      if (second_order) {
-        Variable squares = sum(square(gradients[0]));
-        for (std::size_t k = 1; k < inputs.size(); ++k) squares = squares + sum(square(gradients[k]));
-        for (const Variable& gradient : grad(squares, inputs)) gradients.push_back(gradient);
-      }
-      std::vector<Tensor> all;
-      for (const Variable& gradient : gradients) all.push_back(gradient.value());
-      return all;
-    };
-    const std::vector<Tensor> composed = slopes(AttentionEngine::composed, true),
-                              first(composed.begin(),
-                                    composed.begin() + static_cast<std::ptrdiff_t>(composed.size() / 2));
-    check_alike(slopes(AttentionEngine::fused, true), composed, 1e-9);
-    check_alike(slopes(AttentionEngine::fused, false), first, 1e-10);
   });
 }
 

@@ -9,6 +9,7 @@
 #include "attention/registry.h"
 #include "experiments/support/attend/attention_case.h"
 #include "experiments/support/attend/attention_catalogue.h"
+#include "experiments/support/attend/property_check.h"
 #include "tensor/cpu/threads.h"
 #include "tensor/format/npy.h"
 
@@ -126,6 +127,7 @@ Table compiled_kernels(AttentionCase options, const std::string& architecture) {
 
 void attend_program(Cli& cli) {
   AttentionCase options;
+  PropertyCheck check;
   std::vector<std::string> in;
   std::filesystem::path out;
   std::string described, compiled, architecture = "sm_90";
@@ -150,10 +152,13 @@ void attend_program(Cli& cli) {
              "compile the kernels that a method or specification has on a GPU, print their registers, memory and time, "
              "and exit; uses --shape, --heads and --precision, and no GPU");
   cli.option("--architecture", architecture, "with --compile: the GPUs to compile for");
+  cli.add(check);
   cli.parse();
   if (threads > 0) omp_set_num_threads(threads);
   prepare_team(omp_get_max_threads());  // here, so that its error does not name a flag that is read later
   if (list) return fmt::print("{}", attention_table().text());
+  if (!check.attention.empty()) return check.run(cli, options.place);
+  require(check.property.empty(), "--property: only with --check, the attention to check");
   require(head == 0 || (options.rows && out.empty()),
           "--head {} chooses a head of the tables that --rows prints without --out", head);
   require(!options.rows || !out.empty() || !options.gradients,

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "attention/method_library.h"
 #include "experiments/support/program/flag_value.h"
 #include "experiments/support/program/json_file.h"
 #include "experiments/support/program/terminal.h"
@@ -402,6 +403,11 @@ void Cli::parse() {
       .unsaved()
       .rare()
       .configures();
+  option("--methods", methods_,
+         "a shared object with attention methods of your own, which the script `method` compiles from a header; may be "
+         "given several times")
+      .unsaved()
+      .rare();
   const Given line = read_arguments(arguments_), row = read_arguments(row_);
   Entry* source = nullptr;
   for (const auto& [entry, texts] : line) {
@@ -419,6 +425,19 @@ void Cli::parse() {
   for (const auto& entry : entries_) {
     require(entry->given || !entry->required, "{} is required: {}", entry->flag(), entry->description);
   }
+  load_own_methods();
+}
+
+/// Loads the shared objects of --methods. Where this process has such a flag, its objects stand for those that the
+/// configurations of runs name, which may have moved.
+void Cli::load_own_methods() const {
+  static bool has_flag = false;
+  const std::string& file = origin_of("methods");
+  has_flag |= file.empty() && !methods_.empty();
+  if (!file.empty() && has_flag) return;
+  with_flag(file.empty() ? "--methods" : file + ": methods", [&] {
+    for (const std::string& library : methods_) load_methods(library);
+  });
 }
 
 /// Reads the configuration that `name`, the value of a flag with configures(), refers to.
@@ -473,6 +492,7 @@ Json Cli::configuration() const {
     Json value = entry->get();
     values[entry->name] = entry->lasting ? Json(entry->lasting(value.get<std::string>())) : value;
   }
+  for (const std::string& library : methods_) values["methods"].push_back(lasting_path(library));
   return values;
 }
 

@@ -116,8 +116,8 @@ class Cli {
     (add_one(options), ...);
   }
 
-  /// Sets all variables. Throws Error for a misspelt flag or key (with the nearest right one), a missing or wrong
-  /// value.
+  /// Sets all variables, and loads the shared objects of --methods, which every program has. Throws Error for a
+  /// misspelt flag or key (with the nearest right one), a missing or wrong value.
   void parse();
 
   /// Whether there is an option `--name`.
@@ -137,7 +137,8 @@ class Cli {
   /// The command line as it was given, quoted for a shell.
   std::string command() const;
 
-  /// Every saved option with its value, in order of declaration, after "program". --config reads a file of this.
+  /// Every saved option with its value, in order of declaration, after "program", and "methods" if there are any.
+  /// --config reads a file of this.
   nlohmann::ordered_json configuration() const;
 
   /// Sets options from an object like configuration(); `origin` (a file) is for messages. Throws Error if the key
@@ -158,6 +159,7 @@ class Cli {
     }
   }
   void configure_from(Entry& entry, const std::string& name);
+  void load_own_methods() const;
   std::vector<std::string> names() const;
 
   /// The texts that the command line gives to each option, in order.
@@ -176,6 +178,7 @@ class Cli {
   std::vector<std::string> arguments_, row_;
   std::vector<std::unique_ptr<Entry>> entries_;
   std::filesystem::path config_;
+  std::vector<std::string> methods_;  ///< shared objects
   Given given_;
 };
 

@@ -33,6 +33,7 @@ namespace {
 enum ExitStatus {
   done = 0,
   internal_error = 1,
+  checks_failed = 1,
   can_be_put_right = 2,
   process_lost = 3,
   stopped_by_signal = 128,
@@ -142,6 +143,8 @@ int guarded(const std::string& program, const std::function<void()>& body) {
     return complain(program, stop.what(), stop.exit_status());
   } catch (const LostProcess& error) {
     return complain(program, error.what(), process_lost);
+  } catch (const ChecksFailed& error) {
+    return complain(program, error.what(), checks_failed);
   } catch (const Error& error) {
     return complain(program, error.what(), can_be_put_right);
   } catch (const std::bad_alloc&) {

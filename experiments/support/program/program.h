@@ -9,6 +9,7 @@
 ///   }
 #pragma once
 #include <functional>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -16,9 +17,14 @@
 
 namespace fovea {
 
+/// Thrown by a program whose purpose is to check something.
+struct ChecksFailed : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
 /// Runs a program's body and turns what it throws into one line on standard error and an exit status:
 ///   0    done, or --help
-///   1    an internal error: a bug in fovea
+///   1    an internal error, which is a bug in fovea, or ChecksFailed: what the program checks does not hold
 ///   2    something the user can put right: Error (flags, files, shapes), a file system's refusal, out of memory
 ///   3    another one of the processes that train together has died
 ///   130  stopped by Ctrl-C (143 by SIGTERM, 129 by SIGHUP), from Interrupted

@@ -42,9 +42,9 @@ class FileLock {
 class Cli;
 
 /// The options that may change when a run continues: with more updates a finished run is extended, and a run may
-/// continue on another device or with other memory.
+/// continue on another device or with other memory. A shared object of --methods may have moved.
 inline const std::vector<std::string> changeable_options{"updates", "patience",  "evaluate-every", "checkpoint-every",
-                                                         "device",  "recompute", "made-for"};
+                                                         "device",  "recompute", "made-for",       "methods"};
 
 /// How many processes work in a directory. In a shared one each makes other runs of one experiment.
 enum class Access { alone, shared };

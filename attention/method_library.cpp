@@ -1,0 +1,52 @@
+#include "attention/method_library.h"
+
+#include <set>
+
+#include <dlfcn.h>
+
+#include "tensor/error.h"
+
+namespace fovea {
+
+namespace {
+
+constexpr const char* compile_again = "compile it again with the script `method`";
+
+/// Opens the shared object, which stays open: the registry refers to its code. Functions that this library lacks are
+/// no error yet, so that the comparison of the headers can name the cause.
+void* opened(const std::filesystem::path& library) {
+  require(std::filesystem::is_regular_file(library), "there is no such file");
+  if (void* handle = ::dlopen(library.c_str(), RTLD_LAZY | RTLD_LOCAL)) return handle;
+  const std::string reason = ::dlerror();
+  require(reason.find("undefined symbol") == std::string::npos, "it was compiled for another version of fovea; {} ({})",
+          compile_again, reason);
+  fail("it is not a shared object of this machine ({})", reason);
+}
+
+void register_methods(void* handle) {
+  const auto* methods = static_cast<const MethodLibrary*>(::dlsym(handle, "fovea_methods"));
+  require(methods,
+          "it exports no methods; the header ends with `extern \"C\" const fovea::MethodLibrary fovea_methods = "
+          "fovea::methods_of<NAME>;`");
+  require(methods->headers == headers_identity, "it was compiled for another version of fovea; {}", compile_again);
+  require(methods->bytes_of_vectors == vector_bytes, "it was compiled for vectors of {} bytes, fovea for {}; {}",
+          methods->bytes_of_vectors, vector_bytes, compile_again);
+  for (MethodEntry& entry : methods->methods()) register_method(std::move(entry));
+}
+
+}  // namespace
+
+void load_methods(const std::filesystem::path& library) {
+  static std::set<std::filesystem::path> loaded;
+  std::error_code missing;
+  const std::filesystem::path file = std::filesystem::canonical(library, missing);
+  if (loaded.contains(file)) return;
+  try {
+    register_methods(opened(missing ? library : file));
+  } catch (const Error& error) {
+    fail("{}: {}", library.string(), error.what());
+  }
+  loaded.insert(file);
+}
+
+}  // namespace fovea
