@@ -6,6 +6,7 @@
 
 #include "experiments/support/program/device_flag.h"
 #include "tensor/formula/philox.h"
+#include "tensor/kernels.h"
 
 namespace fovea {
 
@@ -19,6 +20,14 @@ void BenchmarkFlags::add_to(Cli& cli, const std::string& of_rounds, bool has_jso
 Device BenchmarkFlags::start(const Cli& cli) const {
   if (threads > 0) omp_set_num_threads(threads);
   return started_device(cli, device_name);
+}
+
+double seconds_of_call(Device device, double least, const std::function<void()>& call) {
+  const double first = kernels(device).time(call);
+  const auto repeats = std::int64_t(least / first) + 1;
+  return kernels(device).time([&] {
+    for (std::int64_t k = 0; k < repeats; ++k) call();
+  }) / double(repeats);
 }
 
 Turns::Turns(std::size_t cases, int rounds, const std::function<double(std::size_t)>& time) : seconds(cases) {

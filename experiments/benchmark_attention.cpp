@@ -131,17 +131,6 @@ double flops_of(const AttentionOptions& o) {
   return 2 * products * double(o.batch * o.heads * o.head_dim) * pairs;
 }
 
-/// Times the cases in turns; a turn repeats its case for 50 ms.
-Turns alternate(const std::vector<Case*>& cases, const AttentionOptions& options) {
-  for (Case* which : cases) which->run();
-  return Turns(cases.size(), options.run.rounds, [&](std::size_t k) {
-    int repeats = 0;
-    double total = 0;
-    while (total < 0.05) total += kernels(options.device()).time([&] { cases[k]->run(); }), ++repeats;
-    return total / repeats;
-  });
-}
-
 /// Times a method in turns with plain attention; with --engine both also with the composed form, and with --precision
 /// bf16 also with the method in f32.
 Json measure(const std::string& method, const AttentionOptions& options, double gemm) {
@@ -157,7 +146,9 @@ Json measure(const std::string& method, const AttentionOptions& options, double 
     cases.push_back((in_f32 = std::make_unique<Case>(method, engine, exact)).get());
   }
   const std::size_t extra = measured.extra_bytes();
-  const Turns turns = alternate(cases, options);
+  const Turns turns(cases.size(), options.run.rounds, [&](std::size_t k) {
+    return seconds_of_call(options.device(), 0.05, [&] { cases[k]->run(); });
+  });
   const double gflops = flops_of(options) / turns.middle(0) / 1e9;
   Json json = {{"method", method},
                {"pass", options.pass},
@@ -202,15 +193,6 @@ void attention_flags(Cli& cli, AttentionOptions& options) {
   cli.option("--table", options.table, "time all methods instead of --method");
 }
 
-/// Fills in what the flags leave open, and refuses combinations that cannot be timed.
-void complete(AttentionOptions& options, const Cli& cli) {
-  if (options.backward) options.pass = "backward";
-  if (options.keys == 0) options.keys = options.queries;
-  require(!options.causal || options.keys == options.queries, "--causal: needs as many keys as queries, not {} and {}",
-          options.keys, options.queries);
-  options.run.start(cli);
-}
-
 /// The methods of the flags, which must exist; with --table all of them.
 std::vector<std::string> methods_of(const AttentionOptions& options) {
   std::vector<std::string> methods;
@@ -225,20 +207,19 @@ std::vector<std::string> methods_of(const AttentionOptions& options) {
   return methods;
 }
 
-/// With --table a method that cannot be timed is named on standard error and left out.
-void for_each_method(const AttentionOptions& options, const std::vector<std::string>& methods,
-                     const std::function<void(const std::string&)>& time) {
-  for (const std::string& method : methods) {
-    try {
-      time(method);
-    } catch (const Error& error) {
-      if (!options.table) throw;
-      fmt::print(stderr, "{}: {}\n", method, error.what());
-    }
-  }
-}
+}  // namespace
 
-void print_times(const AttentionOptions& options, const std::vector<std::string>& methods) {
+void benchmark_attention(Cli& cli) {
+  AttentionOptions options;
+  attention_flags(cli, options);
+  cli.parse();
+  if (options.backward) options.pass = "backward";
+  if (options.keys == 0) options.keys = options.queries;
+  require(!options.causal || options.keys == options.queries, "--causal: needs as many keys as queries, not {} and {}",
+          options.keys, options.queries);
+  options.run.start(cli);
+  set_flush_denormals(options.precision != "f64");
+  const std::vector<std::string> methods = methods_of(options);
   const double gemm = gemm_gflops(1024, options.device());
   Results results(options.run.json, {{"method", "method"},
                                      {"ms", "milliseconds", 3},
@@ -248,20 +229,13 @@ void print_times(const AttentionOptions& options, const std::vector<std::string>
                                      {"extra MiB", "extra_bytes", 2, per_mebibyte},
                                      {"of composed", "ratio_to_composed", 2},
                                      {"of f32", "ratio_to_f32", 2}});
-  for_each_method(options, methods, [&](const std::string& method) { results.add(measure(method, options, gemm)); });
+  for (const std::string& method : methods) try {
+      results.add(measure(method, options, gemm));
+    } catch (const Error& error) {
+      if (!options.table) throw;  // a table leaves out what cannot be timed
+      fmt::print(stderr, "{}: {}\n", method, error.what());
+    }
   results.print(fmt::format("GEMM: {:.1f} GFLOP/s (f32, 1024 x 1024 x 1024)\n", gemm));
-}
-
-}  // namespace
-
-void benchmark_attention(Cli& cli) {
-  AttentionOptions options;
-  attention_flags(cli, options);
-  cli.parse();
-  complete(options, cli);
-  set_flush_denormals(options.precision != "f64");
-  const std::vector<std::string> methods = methods_of(options);
-  print_times(options, methods);
 }
 
 }  // namespace fovea

@@ -22,17 +22,9 @@ double gflops_of(const Product& product, DType dtype, Precision precision, Devic
   };
   Tensor a = random(product.m, product.k), b = random(product.k, product.n), c = random(product.m, product.n);
   set_matmul_precision(precision);
-  auto seconds_of_one = [&](std::int64_t repeats) {
-    return kernels(device).time([&] {
-      for (std::int64_t r = 0; r < repeats; ++r) gemm(a, b, c);
-    }) / double(repeats);
-  };
-  seconds_of_one(1);  // warms up
-  double best = seconds_of_one(1);
-  const auto repeats = std::max<std::int64_t>(1, std::int64_t(0.01 / best));
-  for (int trial = 0; trial < 8; ++trial) best = std::min(best, seconds_of_one(repeats));
+  const Turns trials(1, 8, [&](std::size_t) { return seconds_of_call(device, 0.01, [&] { gemm(a, b, c); }); });
   set_matmul_precision(Precision::f32);
-  return 2.0 * double(product.batch * product.m * product.n * product.k) / best / 1e9;
+  return 2.0 * double(product.batch * product.m * product.n * product.k) / std::ranges::min(trials.seconds[0]) / 1e9;
 }
 
 /// Whether a GPU computes, and not the processor: the CPU, or CUDA's kernels in a build with -Dcuda=host.

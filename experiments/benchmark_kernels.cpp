@@ -113,24 +113,9 @@ Timing timing_of(const Tensor& x, std::index_sequence<k...>) {
   return {1.0 + sizeof...(k), [x] { map(F{}, (static_cast<void>(k), x)...); }};
 }
 
-/// Returns the rate of the median call in GB/s, by the device's clock. Calls are repeated for 50 ms of that clock, or
-/// half a second of the host's, after a first one that warms the caches; if the first takes longer than that, its rate
-/// is returned.
+/// Returns the rate of a call in GB/s, over 50 ms of calls.
 double rate(const Timing& timing, Device device, std::int64_t rows) {
-  constexpr double limit = 0.05, host_limit = 0.5;
-  std::vector<double> seconds;
-  double total = 0, host = 0;
-  for (bool warming = true; total < limit && host < host_limit; warming = false) {
-    double own = 0;
-    host += seconds_of([&] { own = kernels(device).time(timing.call); });
-    if (!warming) total += own;
-    if (warming || seconds.empty())
-      seconds = {own};
-    else
-      seconds.push_back(own);
-    if (warming && own >= limit) break;
-  }
-  return timing.tensors * double(rows * columns) * 4 / median(seconds) / 1e9;
+  return timing.tensors * double(rows * columns) * 4 / seconds_of_call(device, 0.05, timing.call) / 1e9;
 }
 
 }  // namespace
@@ -140,8 +125,7 @@ void benchmark_kernels(Cli& cli) {
   BenchmarkFlags flags;
   cli.describe(
       "Lists the kernels of a device. A number is the rate at which a call reads and writes memory, in GB/s, for "
-      "f32 operands of ROWS x 512 elements, the median of 50 ms of calls, or of half a second if the host is slower; "
-      "'yes' is a kernel that is not timed, '-' one "
+      "f32 operands of ROWS x 512 elements, the mean of 50 ms of calls; 'yes' is a kernel that is not timed, '-' one "
       "that the device lacks. copy_bytes, a plain copy, is the ceiling that the others are compared with. On a GPU, "
       "operands that are larger than its cache need 65536 rows.");
   flags.add_to(cli, "", false);

@@ -8,7 +8,6 @@
 #include <fmt/core.h>
 
 #include "experiments/support/data/generated.h"
-#include "experiments/support/data/grammar.h"
 #include "experiments/support/metrics/alignment.h"
 #include "experiments/support/program/program.h"
 #include "experiments/support/text/utf8.h"
@@ -104,12 +103,9 @@ TextPair spelt_out(const TextPair& pair) {
 
 // ---- The commands
 
-template <auto generate>
-std::unique_ptr<PairSource> in_memory(std::string_view specification) {
-  return std::make_unique<LabelledTexts>(generate(specification));
+std::unique_ptr<PairSource> all_of_agreement(std::string_view specification) {
+  return generate_agreement(specification, false);
 }
-
-LabelledTexts all_of_agreement(std::string_view specification) { return generate_agreement(specification, false); }
 
 std::vector<Line> agreement_lines(const std::string& part, const TextPair& pair) {
   const bool is_singular = pair.target == "singular";
@@ -136,12 +132,12 @@ const Generated all_generated[] = {
      "Sentences up to the verb, and the verb's number: sva_train.tsv, sva_dev.tsv, sva_test.tsv; sva_hard.tsv has "
      "those "
      "test sentences with no noun between subject and verb, or with attractors only.",
-     in_memory<all_of_agreement>, agreement_lines, "agreement", "",
+     all_of_agreement, agreement_lines, "agreement", "",
      "sentence\tverb_idx\tlabel\tn_intervening\tn_attractors\n"},
     {"sent", "texts with a sentiment, for sentiment",
      "Texts of positive, negative and neutral words with their sentiment: train.tsv, dev.tsv, test.tsv. --data "
      "generated:length=150-400 makes them as long as IMDB's reviews.",
-     in_memory<generate_sentiment>, sentiment_lines, "sentiment", "", "sentence\tlabel\n"},
+     generate_sentiment, sentiment_lines, "sentiment", "", "sentence\tlabel\n"},
     {"lm", "lines of text, for language_model", "Lines of text for language models: train.txt, dev.txt, test.txt.",
      generate_lines, files_of({{"txt", &TextPair::target}}), "language_model", ""},
     {"sum", "articles and headlines, for summarize",

@@ -128,7 +128,7 @@ std::unique_ptr<AnalyzedRun> open(const std::filesystem::path& run, Part part) {
     return PairData(options.data, tokenizers, wanted, false);
   };
   return open_encoder_run(
-      run, {std::move(owned), options.model.attention, options.data.text.text.max_length, true, predict, data}, part);
+      run, {std::move(owned), options.model.attention, options.data.text.max_length, true, predict, data}, part);
 }
 
 const RegisteredTask task({"tagging", program, open});

@@ -5,6 +5,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "experiments/support/data/generated.h"
+#include "experiments/support/data/labelled_texts.h"
 #include "experiments/support/program/program.h"
 #include "experiments/support/report/attention_pictures.h"
 #include "experiments/support/report/comparison_report.h"
@@ -255,7 +256,7 @@ BOOST_AUTO_TEST_CASE(examples_are_the_test_texts_with_gold_and_predicted_class) 
   Folder folder;
   const std::string out = (folder / "out").string();
   BOOST_TEST_REQUIRE(agreement(tiny_classifier(out)).status == 0);
-  const LabelledTexts data = generate_agreement("generated:train=100,dev=20,test=20", false);
+  const LabelledTexts data(*generate_agreement("generated:train=100,dev=20,test=20", false));
   const std::vector<TextPair>& texts = data[Part::test];
   const std::optional<RunResult> run = load_result(out);
   const std::vector<TestedExample>& examples = run->tests.at(0).examples;

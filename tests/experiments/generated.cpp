@@ -62,9 +62,9 @@ BOOST_AUTO_TEST_CASE(random_numbers_are_the_published_ones) {
 // each other, headlines are parts of first sentences, brackets close in order, tags say where a word's translation
 // goes.
 BOOST_AUTO_TEST_CASE(the_same_specification_gives_the_same_texts_everywhere) {
-  const auto agreement = [](std::string_view text) { return digest(generate_agreement(text, false)); };
-  const auto hard = [](std::string_view text) { return digest(generate_agreement(text, true)); };
-  const auto sentiment = [](std::string_view text) { return digest(generate_sentiment(text)); };
+  const auto agreement = [](std::string_view text) { return digest(*generate_agreement(text, false)); };
+  const auto hard = [](std::string_view text) { return digest(*generate_agreement(text, true)); };
+  const auto sentiment = [](std::string_view text) { return digest(*generate_sentiment(text)); };
   const auto translation = [](std::string_view text) { return digest(*generate_translation(text)); };
   const auto tags = [](std::string_view text) { return digest(*generate_tags(text)); };
   const auto summaries = [](std::string_view text) { return digest(*generate_summaries(text)); };
@@ -101,7 +101,7 @@ BOOST_AUTO_TEST_CASE(parts_have_their_sizes_and_no_source_in_common) {
       BOOST_TEST((seen.emplace(pair.source, part).first->second == part), pair.source);
   BOOST_TEST(pairs_of(*translation, Part::train).size() == 300u);
   BOOST_TEST(pairs_of(*translation, Part::dev).size() == 30u);
-  BOOST_TEST(pairs_of(generate_sentiment("generated:train=5"), Part::test).size() == 2000u);
+  BOOST_TEST(pairs_of(*generate_sentiment("generated:train=5"), Part::test).size() == 2000u);
 }
 
 // The tags of LocalnessGrammar, computed a second time from the words alone.

@@ -6,7 +6,7 @@
 
 #include <boost/test/unit_test.hpp>
 
-#include "experiments/support/data/pair_vocabulary.h"
+#include "experiments/support/data/vocabulary.h"
 #include "tests/files.h"
 
 using namespace fovea;
@@ -327,8 +327,8 @@ BOOST_AUTO_TEST_CASE(a_vocabulary_is_joint_or_one_for_each_side) {
   const Folder folder, saved, both;
   write_corpus(folder, "train", 300);
   const ParallelCorpus corpus(options_of(folder.path));
-  PairTextOptions options;
-  options.text.min_count = 1;
+  TextOptions options;
+  options.min_count = 1;
   const PairTokenizers joint = train_tokenizers(corpus, options);
   BOOST_TEST(joint.joint());
   for (const int token : joint.source->encode("number nummer")) BOOST_TEST(token != unknown_id);
@@ -339,8 +339,8 @@ BOOST_AUTO_TEST_CASE(a_vocabulary_is_joint_or_one_for_each_side) {
   BOOST_TEST(contains(message_of([&] { train_tokenizers(corpus, options); }), "is for --no-joint-vocabulary"));
   options.joint = false;
   for (const Units units : {Units::words, Units::bpe, Units::characters}) {
-    options.text.units = units;
-    options.text.vocabulary_size = 60;
+    options.units = units;
+    options.vocabulary_size = 60;
     options.target_vocabulary_size = units == Units::characters ? 0 : 50;
     const PairTokenizers separate = train_tokenizers(corpus, options);
     BOOST_TEST(!separate.joint());

@@ -17,54 +17,6 @@ namespace {
 namespace fs = std::filesystem;
 using Texts = std::vector<std::string>;
 
-/// A program of this build that runs beside the test.
-class Process {
- public:
-  Process(const std::string& program, const Texts& flags, const char* threads = "1") {
-    child_ = ::fork();
-    if (child_ != 0) return;
-    ::dup2(::open((folder_ / "out").c_str(), O_WRONLY | O_CREAT, 0666), STDOUT_FILENO);
-    ::dup2(::open((folder_ / "err").c_str(), O_WRONLY | O_CREAT, 0666), STDERR_FILENO);
-    ::setenv("OMP_NUM_THREADS", threads, 1);
-    Texts arguments = joined({program}, flags);
-    std::vector<char*> pointers;
-    for (std::string& argument : arguments) pointers.push_back(argument.data());
-    pointers.push_back(nullptr);
-    ::execv((FOVEA_PROGRAMS "/" + program).c_str(), pointers.data());
-    ::_exit(98);
-  }
-  ~Process() {
-    if (child_ > 0) signal(SIGKILL), end();
-  }
-  Process(const Process&) = delete;
-  Process& operator=(const Process&) = delete;
-
-  void signal(int signal) const {
-    BOOST_TEST_REQUIRE(child_ > 0);
-    ::kill(child_, signal);
-  }
-  /// Waits for its end.
-  Ended end() {
-    int status = 0;
-    ::waitpid(std::exchange(child_, -1), &status, 0);
-    return {WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status), contents(folder_ / "out"),
-            contents(folder_ / "err")};
-  }
-
- private:
-  Folder folder_;
-  pid_t child_ = -1;
-};
-
-/// Polls for at most a minute.
-bool becomes_true(const std::function<bool()>& claim) {
-  for (int k = 0; k < 6000; ++k) {
-    if (claim()) return true;
-    ::usleep(10'000);
-  }
-  return false;
-}
-
 /// The processes with all of these texts on their command line.
 std::vector<pid_t> processes_with(const Texts& texts) {
   std::vector<pid_t> found;
@@ -148,7 +100,7 @@ BOOST_AUTO_TEST_CASE(runs_at_the_same_time_are_those_of_one_after_the_other) {
 BOOST_AUTO_TEST_CASE(cores_are_shared_out) {
   Folder folder;
   auto threads_of_a_run = [&](const std::string& out, const Texts& more) {
-    Process process("agreement", small(folder / out, joined({"--compare", "global; relative"}, more)), "4");
+    Process process("agreement", small(folder / out, joined({"--compare", "global; relative"}, more)), "", "4");
     const Ended ended = process.end();
     BOOST_TEST_REQUIRE(ended.status == 0, ended.err);
     return load_json(folder / out / "global-seed-1" / "run.json").at(0).at("threads").get<int>();

@@ -1,6 +1,9 @@
 /// The programs of experiments/ in processes of their own, as a user calls them.
 #pragma once
+#include <csignal>
+#include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fcntl.h>
@@ -15,31 +18,65 @@ struct Ended {
   std::string out, err;
 };
 
-/// Runs the built program ("translate") with these flags, on one thread, after `input` on standard input.
-inline Ended ended(const std::string& program, const std::vector<std::string>& flags, const std::string& input = "") {
-  Folder folder;
-  std::ofstream(folder / "in") << input;
-  const std::string path = FOVEA_PROGRAMS "/" + program;
-  const int status = status_in_child([&] {
-    auto redirect = [&](const char* name, int to) {
-      return ::dup2(::open((folder / name).c_str(), O_RDWR | O_CREAT, 0666), to) == to;
-    };
-    if (!redirect("in", STDIN_FILENO) || !redirect("out", STDOUT_FILENO) || !redirect("err", STDERR_FILENO)) return 99;
-    ::setenv("OMP_NUM_THREADS", "1", 1);
-    std::vector<std::string> arguments{program};
-    arguments.insert(arguments.end(), flags.begin(), flags.end());
-    std::vector<char*> pointers;
-    for (std::string& argument : arguments) pointers.push_back(argument.data());
-    pointers.push_back(nullptr);
-    ::execv(path.c_str(), pointers.data());
-    return 98;
-  });
-  return {status, contents(folder / "out"), contents(folder / "err")};
-}
-
 inline std::vector<std::string> joined(std::vector<std::string> first, const std::vector<std::string>& second) {
   first.insert(first.end(), second.begin(), second.end());
   return first;
+}
+
+/// A program of this build ("translate") that runs beside the test, after `input` on standard input.
+class Process {
+ public:
+  Process(const std::string& program, const std::vector<std::string>& flags, const std::string& input = "",
+          const char* threads = "1") {
+    std::ofstream(folder_ / "in") << input;
+    std::fflush(nullptr);  // or the child would write it again
+    child_ = ::fork();
+    if (child_ != 0) return;
+    for (const auto& [name, to] : {std::pair("in", STDIN_FILENO), {"out", STDOUT_FILENO}, {"err", STDERR_FILENO}})
+      if (::dup2(::open((folder_ / name).c_str(), O_RDWR | O_CREAT, 0666), to) != to) ::_exit(99);
+    ::setenv("OMP_NUM_THREADS", threads, 1);
+    std::vector<std::string> arguments = joined({program}, flags);
+    std::vector<char*> pointers;
+    for (std::string& argument : arguments) pointers.push_back(argument.data());
+    pointers.push_back(nullptr);
+    ::execv((FOVEA_PROGRAMS "/" + program).c_str(), pointers.data());
+    ::_exit(98);
+  }
+  ~Process() {
+    if (child_ > 0) signal(SIGKILL), end();
+  }
+  Process(const Process&) = delete;
+  Process& operator=(const Process&) = delete;
+
+  void signal(int signal) const {
+    require(child_ > 0, "the process has ended");
+    ::kill(child_, signal);
+  }
+  /// Waits for its end.
+  Ended end() {
+    int status = 0;
+    ::waitpid(std::exchange(child_, -1), &status, 0);
+    return {WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status), contents(folder_ / "out"),
+            contents(folder_ / "err")};
+  }
+
+ private:
+  Folder folder_;
+  pid_t child_ = -1;
+};
+
+/// Runs the program with these flags, on one thread, after `input` on standard input.
+inline Ended ended(const std::string& program, const std::vector<std::string>& flags, const std::string& input = "") {
+  return Process(program, flags, input).end();
+}
+
+/// Polls for at most a minute.
+inline bool becomes_true(const std::function<bool()>& claim) {
+  for (int k = 0; k < 6000; ++k) {
+    if (claim()) return true;
+    ::usleep(10'000);
+  }
+  return false;
 }
 
 /// Flags of generated sentence pairs for `translate`.

@@ -164,18 +164,4 @@ BOOST_AUTO_TEST_CASE(a_row_may_have_a_million_columns) {
   BOOST_TEST(fault("t.tsv", header + "c1\n", "c1") == "t.tsv:1: two columns are called 'c1'");
 }
 
-BOOST_AUTO_TEST_CASE(standard_input_is_read_record_by_record) {
-  const int status = status_in_child([] {
-    int typed[2];
-    if (::pipe(typed) != 0 || ::dup2(typed[0], 0) != 0) return 9;
-    RecordReader reader("-", RecordFormat::lines, {text});
-    Row row;
-    bool right = ::write(typed[1], "first\n", 6) == 6 && reader.next(row) && row == Row{"first"};
-    right = right && ::write(typed[1], "second\n", 7) == 7 && reader.next(row) && row == Row{"second"};
-    ::close(typed[1]);
-    return right && !reader.next(row) ? 0 : 1;
-  });
-  BOOST_TEST(status == 0);
-}
-
 BOOST_AUTO_TEST_SUITE_END()

@@ -50,30 +50,10 @@ const std::string many_updates = "1000000";  // as no test waits for
 
 /// Runs `sentiment` with these flags until the file has so many bytes, and sends it a signal.
 Ended stopped(const std::vector<std::string>& flags, const std::filesystem::path& file, std::size_t bytes, int signal) {
-  Folder folder;
-  const pid_t child = ::fork();
-  if (child == 0) {
-    std::freopen((folder / "out").c_str(), "w", stdout);
-    std::freopen((folder / "err").c_str(), "w", stderr);
-    std::vector<std::string> arguments = joined({"sentiment", "--threads", "1"}, flags);
-    std::vector<char*> pointers;
-    for (std::string& argument : arguments) pointers.push_back(argument.data());
-    pointers.push_back(nullptr);
-    ::execv(FOVEA_PROGRAMS "/sentiment", pointers.data());
-    ::_exit(98);
-  }
-  int status = 0;
-  bool has_ended = false;
-  for (int k = 0; k < 3000 && !has_ended && contents(file).size() < bytes; ++k) {
-    ::usleep(10'000);
-    has_ended = ::waitpid(child, &status, WNOHANG) == child;
-  }
-  if (!has_ended) {
-    ::kill(child, signal);
-    ::waitpid(child, &status, 0);
-  }
-  return {WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status), contents(folder / "out"),
-          contents(folder / "err")};
+  Process process("sentiment", flags);
+  becomes_true([&] { return contents(file).size() >= bytes; });
+  process.signal(signal);
+  return process.end();
 }
 
 std::vector<std::string> training(const std::string& data, const std::string& out) {

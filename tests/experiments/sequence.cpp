@@ -21,9 +21,7 @@ Ended translate(std::vector<std::string> flags) {
 std::vector<std::int32_t> all_tokens(const EncodedPairs& pairs) {
   std::vector<std::int32_t> all;
   for (std::size_t k = 0; k < pairs.size(); ++k) {
-    std::vector<std::int32_t> tokens(std::size_t(pairs.target.lengths()[k]));
-    pairs.target.read(k, tokens);
-    all.insert(all.end(), tokens.begin(), tokens.end());
+    all.insert(all.end(), pairs.target[k].begin(), pairs.target[k].end());
     all.push_back(end_id);
   }
   return all;
@@ -94,7 +92,7 @@ BOOST_AUTO_TEST_CASE(lines_make_blocks) {
   options.generate = generate_lines;
   options.has_source = false;
   options.corpus.data = "generated:train=40,dev=5,test=5,length=5-9";
-  options.text.text.min_count = 1;
+  options.text.min_count = 1;
   auto data = [&] {
     return PairData(options, train_tokenizers(*options.open(true), options.text), Part::train, false);
   };

@@ -13,7 +13,7 @@ inline SequenceOptions small_options(const std::string& attention = "classic(add
   SequenceOptions options;
   options.data.generate = generate_translation;
   options.data.corpus.data = "generated:train=9,dev=5,test=5,phrases=1-2,words=4";
-  options.data.text.text.min_count = 1;
+  options.data.text.min_count = 1;
   options.model.architecture = Architecture::recurrent;
   options.model.attention = attention;
   options.model.layers = 1;

@@ -5,6 +5,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "experiments/support/data/generated.h"
+#include "experiments/support/data/labelled_texts.h"
 #include "experiments/support/text/utf8.h"
 #include "tests/files.h"
 
@@ -20,7 +21,7 @@ std::string refusal(const std::filesystem::path& directory) {
 
 /// Some hundred texts, and what owns them.
 struct Corpus {
-  LabelledTexts data = generate_sentiment("generated:train=400,dev=5,test=5");
+  LabelledTexts data{*generate_sentiment("generated:train=400,dev=5,test=5")};
   Texts texts;
   Corpus() {
     for (const TextPair& pair : data[Part::train]) texts.push_back(pair.source);

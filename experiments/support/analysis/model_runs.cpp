@@ -33,7 +33,7 @@ class EncoderRun : public AnalyzedRun {
   PairData read(Part part) override { return encoder_.data(tokenizers_, part); }
 
   SentenceView view(const EncodedPairs& pairs, std::size_t k, const TextPair& pair) override {
-    const std::vector<int> tokens = tokens_at(pairs.source, k);
+    const std::vector<int> tokens(pairs.source[k].begin(), pairs.source[k].end());
     const auto length = std::int32_t(tokens.size());
     NoGrad off;
     TracedEquationScope parts;
@@ -73,7 +73,7 @@ class SequenceRun : public AnalyzedRun {
     if (!model_->has_source()) pair = {.source = "", .target = text, .alignment = {}};
     check_text("--text", text, model_->has_source() ? *tokenizers_.source : *tokenizers_.target);
     if (target && !target->empty()) check_text("--target", *target, *tokenizers_.target);
-    const std::int64_t longest = options_.data.text.text.max_length;
+    const std::int64_t longest = options_.data.text.max_length;
     EncodedPairs pairs;
     const auto source = model_->has_source() ? tokens_of(*tokenizers_.source, text, longest) : std::vector<int>();
     if (model_->has_source() && !target) {

@@ -102,23 +102,24 @@ LabelledTexts load_files(const AgreementOptions& options) {
 
 }  // namespace
 
-void add_options(Cli& cli, AgreementOptions& options) {
-  cli.option("--data", options.data,
+void AgreementOptions::add_to(Cli& cli) {
+  cli.option("--data", data,
              "directory or file: sva_{train,dev,test}.tsv, agr_50_mostcommon_10K.tsv (.gz too); or "
              "generated[:train=20000,dev=500,test=2000,seed=1,attractors=4,nouns=150]")
       .saved_as(lasting_data);
-  cli.option("--hard-subset", options.hard_subset,
+  cli.option("--hard-subset", hard_subset,
              "test on hard sentences only; those with n_intervening = n_diff_intervening (no noun between subject and "
              "verb, or attractors only); in files without n_intervening: those with an attractor");
-  cli.rare("--split-seed", options.split_seed, "the seed that shuffles Linzen's file before its 9 % / 1 % / 90 % split")
+  cli.rare("--split-seed", split_seed, "the seed that shuffles Linzen's file before its 9 % / 1 % / 90 % split")
       .at_least(0);
-  cli.add(static_cast<ExampleLimits&>(options));
+  ExampleLimits::add_to(cli);
 }
 
 LabelledTexts load(const AgreementOptions& options) {
-  return completed(
-      is_generated(options.data) ? generate_agreement(options.data, options.hard_subset) : load_files(options),
-      options);
+  return completed(is_generated(options.data)
+                       ? LabelledTexts(*generate_agreement(options.data, options.hard_subset))
+                       : load_files(options),
+                   options);
 }
 
 }  // namespace fovea

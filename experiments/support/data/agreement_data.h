@@ -9,10 +9,10 @@ struct AgreementOptions : ExampleLimits {
   std::string data =
       "generated";              ///< a file, a directory, or generated[:options] (experiments/support/data/generated.h)
   std::int64_t split_seed = 1;  ///< shuffles Linzen's single file before it is split
-};
 
-/// Declares --data, --hard-subset, --split-seed, --train-examples, --test-examples.
-void add_options(Cli& cli, AgreementOptions& options);
+  /// Declares --data, --hard-subset, --split-seed, --train-examples, --test-examples.
+  void add_to(Cli& cli);
+};
 
 /// Reads tab-separated files whose header names the columns, in two layouts, found out from the header:
 /// - Linzen's `agr_50_mostcommon_10K.tsv`: sentence, verb_index (from 1), verb_pos (VBZ, VBP), n_intervening,

@@ -92,14 +92,14 @@ std::int64_t padded_length(std::int64_t tokens, const BatchOptions& options) {
   return length;
 }
 
-void add_options(Cli& cli, BatchOptions& options) {
-  cli.option("--batch-tokens", options.tokens, "most tokens of a batch, with padding").range(1, 1e9);
-  cli.rare("--batch-sentences", options.sentences,
+void BatchOptions::add_to(Cli& cli) {
+  cli.option("--batch-tokens", tokens, "most tokens of a batch, with padding").range(1, 1e9);
+  cli.rare("--batch-sentences", sentences,
            "texts of a batch, of any length; 0: as many as --batch-tokens allows")
       .range(0, 1e6);
-  cli.rare("--length-multiple", options.length_multiple, "padded lengths are multiples of this many tokens")
+  cli.rare("--length-multiple", length_multiple, "padded lengths are multiples of this many tokens")
       .range(1, 65536);
-  cli.rare("--accumulate", options.accumulate,
+  cli.rare("--accumulate", accumulate,
            "batches of an update, whose gradients are added; several processes share them out; default: one for each "
            "process")
       .range(1, 1e6);
@@ -142,24 +142,23 @@ PairBatch fill(const PlannedBatch& plan, const EncodedPairs& pairs, const BatchO
   batch.target_length = pairs.has_labels ? 1 : padded_length(longest(pairs.target, plan) + 1, options);
   batch.indices = plan.examples;
   const auto S = std::size_t(batch.source_length), T = std::size_t(batch.target_length);
-  const std::size_t rows = plan.examples.size();
-  batch.source.assign(rows * S, pad_id);
-  batch.target_in.assign(rows * T, pad_id);
-  batch.target_out.assign(rows * T, pad_id);
-  for (std::size_t row = 0; row < rows; ++row) {
+  batch.source.assign(plan.examples.size() * S, pad_id);
+  batch.target_in.assign(plan.examples.size() * T, pad_id);
+  batch.target_out = batch.target_in;
+  for (std::size_t row = 0; row < plan.examples.size(); ++row) {
     const auto k = std::size_t(plan.examples[row]);
-    pairs.source.read(k, std::span(batch.source).subspan(row * S, S));
-    std::span<std::int32_t> in = std::span(batch.target_in).subspan(row * T, T);
-    std::span<std::int32_t> out = std::span(batch.target_out).subspan(row * T, T);
-    batch.source_lengths.push_back(std::int32_t(pairs.source.lengths()[k]));
-    pairs.target.read(k, out);
+    const auto source = pairs.source[k], target = pairs.target[k];
+    const auto in = batch.target_in.begin() + std::ptrdiff_t(row * T);
+    const auto out = batch.target_out.begin() + std::ptrdiff_t(row * T);
+    std::ranges::copy(source, batch.source.begin() + std::ptrdiff_t(row * S));
+    batch.source_lengths.push_back(std::int32_t(source.size()));
+    const auto end = std::ranges::copy(target, out).out;
     if (pairs.has_labels) continue;
-    const auto length = std::size_t(pairs.target.lengths()[k]);
-    in[0] = begin_id;
-    std::copy_n(out.begin(), length, in.begin() + 1);
-    out[length] = end_id;
-    batch.target_lengths.push_back(std::int32_t(length + 1));
-    batch.target_tokens += std::int64_t(length + 1);
+    *in = begin_id;
+    std::ranges::copy(target, in + 1);
+    *end = end_id;
+    batch.target_lengths.push_back(std::int32_t(target.size()) + 1);
+    batch.target_tokens += batch.target_lengths.back();
   }
   return batch;
 }

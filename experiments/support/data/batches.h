@@ -28,19 +28,12 @@ class TokenStore {
   std::span<const std::int32_t> operator[](std::size_t k) const {
     return std::span(tokens_).subspan(begins_[k], std::size_t(lengths_[k]));
   }
-  /// Copies text k to `to`, which has room for its length.
-  void read(std::size_t k, std::span<std::int32_t> to) const { std::ranges::copy((*this)[k], to.begin()); }
 
  private:
   std::vector<std::size_t> begins_;
   std::vector<std::int64_t> lengths_;
   std::vector<std::int32_t> tokens_;
 };
-
-/// The tokens of text k.
-inline std::vector<std::int32_t> tokens_at(const TokenStore& store, std::size_t k) {
-  return {store[k].begin(), store[k].end()};
-}
 
 class Cli;
 
@@ -50,10 +43,10 @@ struct BatchOptions {
   std::int64_t length_multiple = 8;  ///< padded lengths are multiples of this
   /// Micro-batches of an update; their gradients are added. Several processes share them out.
   std::int64_t accumulate = processes().size();
-};
 
-/// Declares --batch-tokens, --batch-sentences, --length-multiple and --accumulate.
-void add_options(Cli& cli, BatchOptions& options);
+  /// Declares --batch-tokens, --batch-sentences, --length-multiple and --accumulate.
+  void add_to(Cli& cli);
+};
 
 /// The choice of the examples of one batch.
 struct PlannedBatch {

@@ -22,16 +22,6 @@ std::unique_ptr<GeneratedPairs> pairs_of(std::string_view specification, std::in
   return pairs;
 }
 
-/// All of the pairs in memory.
-LabelledTexts labelled(const PairSource& pairs, const std::vector<std::string>& labels, const std::string& groups) {
-  LabelledTexts data;
-  data.labels = labels;
-  data.groups = groups;
-  data.source = pairs.description();
-  for (const Part part : all_parts) pairs.visit(part, [&](const TextPair& pair) { data[part].push_back(pair); });
-  return data;
-}
-
 const std::vector<std::string> numbers = {"singular", "plural"}, sentiments = {"negative", "positive"};
 constexpr double most_nouns = lexicon::nouns.size() / 2;
 
@@ -358,14 +348,17 @@ class LineGrammar {
 
 }  // namespace
 
-LabelledTexts generate_agreement(std::string_view specification, bool hard_subset) {
-  const auto pairs = pairs_of<AgreementGrammar>(specification, 2000);
+std::unique_ptr<PairSource> generate_agreement(std::string_view specification, bool hard_subset) {
+  auto pairs = pairs_of<AgreementGrammar>(specification, 2000);
+  pairs->label(numbers, "attractors");
   if (hard_subset) pairs->test_on([](const TextPair& pair) { return pair.is_hard; });
-  return labelled(*pairs, numbers, "attractors");
+  return pairs;
 }
 
-LabelledTexts generate_sentiment(std::string_view specification) {
-  return labelled(*pairs_of<SentimentGrammar>(specification, 2000), sentiments, "");
+std::unique_ptr<PairSource> generate_sentiment(std::string_view specification) {
+  auto pairs = pairs_of<SentimentGrammar>(specification, 2000);
+  pairs->label(sentiments, "");
+  return pairs;
 }
 
 std::unique_ptr<PairSource> generate_translation(std::string_view specification) {

@@ -6,7 +6,7 @@
 #include <memory>
 #include <string_view>
 
-#include "experiments/support/data/labelled_texts.h"
+#include "experiments/support/data/text_pair.h"
 
 namespace fovea {
 
@@ -29,7 +29,7 @@ bool is_generated(std::string_view data);
 ///
 /// Options: attractors=4 (at most; 0-4), nouns=150 (10-150, different nouns). `hard_subset` keeps the test examples
 /// with no noun in between or attractors only, see agreement_data.h.
-LabelledTexts generate_agreement(std::string_view specification, bool hard_subset);
+std::unique_ptr<PairSource> generate_agreement(std::string_view specification, bool hard_subset);
 
 /// Is a text positive or negative? The label is the sign of the sum over its polarity words, +1 or -1 each, where `not`
 /// flips the next polarity word, however many neutral words lie between (0-2 here). Texts whose sum is 0 are drawn
@@ -41,7 +41,7 @@ LabelledTexts generate_agreement(std::string_view specification, bool hard_subse
 ///
 /// Options: length=10-20 (words; 150-400 is like IMDB), polar=0.3 (share of words that start a polar phrase), not=0.3
 /// (share of those that are negated).
-LabelledTexts generate_sentiment(std::string_view specification);
+std::unique_ptr<PairSource> generate_sentiment(std::string_view specification);
 
 /// A language of phrases, and its translation.
 ///

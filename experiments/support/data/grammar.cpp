@@ -95,9 +95,4 @@ void GeneratedPairs::visit(Part part, const PairVisitor& visitor, std::size_t) c
   }
 }
 
-void append_word(std::string& text, std::string_view word) {
-  if (!text.empty()) text += ' ';
-  text += word;
-}
-
 }  // namespace fovea

@@ -46,23 +46,29 @@ class GeneratedPairs : public PairSource {
   GeneratedPairs(std::string_view specification, std::int64_t tests, std::vector<GrammarOption> options);
 
   void draw_by(Draw draw) { draw_ = std::move(draw); }
+  /// The targets are these labels; `group` names what TextPair::group counts.
+  void label(std::vector<std::string> classes, std::string group) {
+    classes_ = std::move(classes);
+    group_ = std::move(group);
+  }
   /// Test pairs are only those that `wanted` accepts.
   void test_on(std::function<bool(const TextPair&)> wanted) { wanted_ = std::move(wanted); }
 
   /// Throws Error where the options leave hardly any text for the part.
   void visit(Part part, const PairVisitor& visitor, std::size_t test = 0) const override;
   std::string description() const override { return specification_; }
+  std::vector<std::string> classes() const override { return classes_; }
+  std::string group() const override { return group_; }
 
  private:
-  std::string specification_;
+  std::string specification_, group_;
+  std::vector<std::string> classes_;
   std::int64_t sizes_[3] = {20000, 500, 500}, seed_ = 1;
   Draw draw_;
   std::function<bool(const TextPair&)> wanted_;
 };
 
 // ---- Drawing
-
-void append_word(std::string& text, std::string_view word);
 
 template <std::size_t n>
 std::string_view one_of(SplitMix& random, const std::array<std::string_view, n>& words) {

@@ -13,6 +13,11 @@ namespace fovea {
 
 namespace fs = std::filesystem;
 
+LabelledTexts::LabelledTexts(const PairSource& pairs)
+    : labels(pairs.classes()), groups(pairs.group()), source(pairs.description()) {
+  for (const Part part : all_parts) pairs.visit(part, [&](const TextPair& pair) { (*this)[part].push_back(pair); });
+}
+
 void LabelledTexts::visit(Part part, const PairVisitor& visitor, std::size_t) const {
   for (const TextPair& pair : (*this)[part]) visitor(pair);
 }
@@ -48,10 +53,10 @@ LabelledTexts read_files(const SplitFiles& files, const LabelledReader& read) {
   return data;
 }
 
-void add_options(Cli& cli, ExampleLimits& limits) {
-  cli.rare("--train-examples", limits.train_examples, "the number of training examples, chosen by hash; 0: all")
+void ExampleLimits::add_to(Cli& cli) {
+  cli.rare("--train-examples", train_examples, "the number of training examples, chosen by hash; 0: all")
       .at_least(0);
-  cli.rare("--test-examples", limits.test_examples, "the number of test examples, chosen by hash; 0: all").at_least(0);
+  cli.rare("--test-examples", test_examples, "the number of test examples, chosen by hash; 0: all").at_least(0);
 }
 
 namespace {

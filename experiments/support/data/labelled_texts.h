@@ -17,6 +17,10 @@ class Cli;
 /// Pairs of a text and its label.
 class LabelledTexts : public PairSource {
  public:
+  LabelledTexts() = default;
+  /// All pairs of another source.
+  explicit LabelledTexts(const PairSource& pairs);
+
   std::array<std::vector<TextPair>, 3> parts;
   std::vector<std::string> labels;  ///< in the order of their numbers
   std::string groups;               ///< what TextPair::group counts
@@ -50,10 +54,10 @@ struct ExampleLimits {
   std::int64_t train_examples = 0;  ///< keep this many training examples, chosen by hash; 0: all
   std::int64_t test_examples = 0;   ///< the same for the test part
   bool hard_subset = false;         ///< test pairs that are not hard are left out; a flag of `agreement` alone
-};
 
-/// Declares --train-examples and --test-examples.
-void add_options(Cli& cli, ExampleLimits& limits);
+  /// Declares --train-examples and --test-examples.
+  void add_to(Cli& cli);
+};
 
 /// The last step of every loader. Splits parts off that have no file of their own, 10 % of the training texts each by
 /// hash. Applies the limits: examples with the smallest hash of text stay, so that a smaller selection is part of every

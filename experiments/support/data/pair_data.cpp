@@ -43,7 +43,7 @@ class Blocks {
 /// Adds the tokens of text k.
 void add_tokens(DataHash& hash, const TokenStore& store, std::size_t k) {
   hash.add(store.lengths()[k]);
-  for (const std::int32_t token : tokens_at(store, k)) hash.add(std::int64_t{token});
+  for (const std::int32_t token : store[k]) hash.add(std::int64_t{token});
 }
 
 /// A key that is equal for pairs that count as the same: source and target, but of labelled texts the text without its
@@ -70,11 +70,11 @@ void print_line(const std::string& line) {
 /// Reads and encodes the sets of a source.
 class SetReader {
  public:
-  SetReader(const PairSource& source, const PairTextOptions& options)
+  SetReader(const PairSource& source, const TextOptions& options)
       : source_(source), options_(options), classes_(source.classes()) {}
 
   void read(Part part, std::size_t test, PairSet& set, const PairTokenizers& tokenizers, bool keeps_texts = true) {
-    const std::int64_t max_length = options_.text.max_length;
+    const std::int64_t max_length = options_.max_length;
     const bool has_labels = set.pairs.has_labels = !classes_.empty();
     Blocks blocks(set.pairs, options_.block);
     source_.visit(
@@ -129,7 +129,7 @@ class SetReader {
   }
 
   const PairSource& source_;
-  const PairTextOptions& options_;
+  const TextOptions& options_;
   std::vector<std::string> classes_;
   std::array<std::vector<std::uint64_t>, 3> hashes_;  ///< by part, eight bytes a text
   std::array<std::int64_t, 3> texts_{};
@@ -143,7 +143,7 @@ void PairDataOptions::add_to(Cli& cli, const std::string& description) {
   cli.option("--data", corpus.data, description).saved_as(lasting_data);
   cli.add(corpus);
   cli.group("Text");
-  cli.add(text);
+  text.add_to_pairs(cli);
   if (has_source) return;
   cli.rare("--block", text.block, "join lines to texts of about this many tokens; 0: each line is a text").at_least(0);
 }
@@ -156,7 +156,7 @@ std::unique_ptr<PairSource> PairDataOptions::open(bool trains) const {
   return std::make_unique<ParallelCorpus>(options);
 }
 
-PairData::PairData(const PairSource& source, const PairTextOptions& options, const RunDirectory& directory)
+PairData::PairData(const PairSource& source, const TextOptions& options, const RunDirectory& directory)
     : classes(source.classes()), group(source.group()), description_(source.description()) {
   print_line(description_);
   const bool is_known = std::filesystem::exists(directory.file(data_file));
@@ -185,7 +185,7 @@ PairData::PairData(const PairSource& source, const PairTextOptions& options, con
   if (!is_known) save(directory.path());
 }
 
-PairData::PairData(const PairSource& source, const PairTextOptions& options, PairTokenizers known, Part part,
+PairData::PairData(const PairSource& source, const TextOptions& options, PairTokenizers known, Part part,
                    bool prints)
     : tokenizers(std::move(known)),
       classes(source.classes()),

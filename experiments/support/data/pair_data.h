@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "experiments/support/data/batches.h"
-#include "experiments/support/data/pair_vocabulary.h"
+#include "experiments/support/data/vocabulary.h"
 #include "experiments/support/data/parallel_corpus.h"
 #include "experiments/support/program/json_file.h"
 #include "experiments/support/program/run_directory.h"
@@ -17,7 +17,7 @@ namespace fovea {
 /// The flags of the data of sequence models.
 struct PairDataOptions {
   ParallelCorpusOptions corpus;
-  PairTextOptions text;
+  TextOptions text;
   /// Makes the pairs of --data generated[:...].
   std::function<std::unique_ptr<PairSource>(const std::string& specification)> generate;
   bool has_source = true;
@@ -62,11 +62,11 @@ class PairData {
   /// Reads training, development and test sets and prints a line about each. Learns the vocabulary and saves it in
   /// `directory`; if a run continues there, reads it from there. Throws Error if a set is empty, and if the data of a
   /// run have changed.
-  PairData(const PairSource& source, const PairTextOptions& options, const RunDirectory& directory);
+  PairData(const PairSource& source, const TextOptions& options, const RunDirectory& directory);
   PairData(const PairDataOptions& options, const RunDirectory& directory)
       : PairData(*options.open(true), options.text, directory) {}
   /// Reads one part of the data as the test set (or sets), with the vocabulary of a trained model.
-  PairData(const PairSource& source, const PairTextOptions& options, PairTokenizers tokenizers, Part part, bool prints);
+  PairData(const PairSource& source, const TextOptions& options, PairTokenizers tokenizers, Part part, bool prints);
   PairData(const PairDataOptions& options, PairTokenizers tokenizers, Part part, bool prints)
       : PairData(*options.open(false), options.text, std::move(tokenizers), part, prints) {}
 

@@ -107,31 +107,31 @@ void PairReader::skip(const char* reason, const std::string& message, bool is_ha
   ++skipped_.reasons[reason];
 }
 
-void add_options(Cli& cli, ParallelCorpusOptions& options) {
-  cli.option("--source", options.source,
+void ParallelCorpusOptions::add_to(Cli& cli) {
+  cli.option("--source", source,
              "the source's files, by the end of their names; en for train.en, or a column or JSON key");
-  cli.option("--target", options.target,
+  cli.option("--target", target,
              "the target's files, by the end of their names; de for train.de, or a column or JSON key; language models "
              "need none for train.txt");
   cli.option(
-      "--columns", options.columns,
+      "--columns", columns,
       "the columns of source and target in a table; by number from 1 or by name: 1,2, or keys of JSON lines "
       "(.jsonl): dialogue,summary; of a language model's data one; more than two: further references of the test "
       "(document,summary1,summary2)");
-  cli.choice("--header", options.header, header_names,
+  cli.choice("--header", header, header_names,
              "whether the first line of a table names the columns; auto: where --columns has names")
       .rare();
   cli.rare(
-      "--train-set", options.train_set,
+      "--train-set", train_set,
       "the training set of a directory; a file name without its language ending; default: the one called train...");
-  cli.rare("--dev-set", options.dev_set,
+  cli.rare("--dev-set", dev_set,
            "the development set; default: dev..., val... or valid..., otherwise a tenth of the training set");
-  cli.option("--test-set", options.test_set,
+  cli.option("--test-set", test_set,
              "the test set, or several: news,talks; default: test..., otherwise a tenth of the training set");
-  cli.choice("--bad-lines", options.lines.bad_lines, {{"refuse", BadLines::refuse}, {"skip", BadLines::skip}},
+  cli.choice("--bad-lines", lines.bad_lines, {{"refuse", BadLines::refuse}, {"skip", BadLines::skip}},
              "what to do with pairs that are blank, not UTF-8, too long or without a partner")
       .rare();
-  cli.rare("--max-words", options.lines.max_words,
+  cli.rare("--max-words", lines.max_words,
            "the most words of a text; pairs with longer texts are bad lines; 0: any number")
       .at_least(0);
 }

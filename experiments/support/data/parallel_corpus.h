@@ -82,11 +82,11 @@ struct ParallelCorpusOptions {
   LineRules lines;
   bool needs_training_set = true;  ///< false: a directory of other parts alone will do
   bool has_words = false;          ///< records are CoNLL's sentences, unless the ending says csv or JSON
-};
 
-/// Declares --source, --target, --columns, --header, --train-set, --dev-set, --test-set, --bad-lines and --max-words;
-/// --data is the program's own flag.
-void add_options(Cli& cli, ParallelCorpusOptions& options);
+  /// Declares --source, --target, --columns, --header, --train-set, --dev-set, --test-set, --bad-lines and --max-words;
+  /// --data is the program's own flag.
+  void add_to(Cli& cli);
+};
 
 /// The files `SET.LANGUAGE` of a directory, also with .txt or .gz behind it or both; texts alone need no language:
 /// train.txt, wiki.valid.tokens. `choose_sets` (file_sets.h) says which set is which part; --test-set may name several,

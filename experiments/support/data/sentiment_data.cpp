@@ -81,49 +81,42 @@ std::string unescaped(std::string_view word) {
   return result;
 }
 
-/// A node of a tree: its label 0 (very negative) to 4 (very positive), its words, and the number of its own parts.
-struct RatedNode {
-  std::size_t rating, first_word, last_word = 0, own_words = 0, own_nodes = 0;
-};
-
-/// The texts of all nodes of a tree, `(label word)` or `(label tree tree ...)`, with their ratings; the root's first.
+/// The texts of all nodes of a tree, `(label word)` or `(label tree tree ...)`, with their ratings, 0 (very negative) to
+/// 4 (very positive); the root's first.
 std::vector<std::pair<std::string, std::size_t>> nodes_of(const LineReader& at, std::string_view tree) {
-  std::vector<RatedNode> nodes;
-  std::vector<std::string> words;
-  std::vector<std::size_t> open;
+  struct Node {
+    std::size_t number, own_words = 0, own_nodes = 0;
+  };
+  std::vector<std::pair<std::string, std::size_t>> texts;
+  std::vector<Node> open;
   for (std::size_t place = 0, end = 0; place < tree.size(); place = end) {
     end = place + 1;
     if (tree[place] == ' ') continue;
     const auto require_tree = [&](bool claim, const char* what) {
       at.require_here(claim, "column {}: {}", place + 1, what);
     };
-    require_tree(open.empty() ? nodes.empty() && tree[place] == '(' : true, "text outside the tree (label ...)");
+    require_tree(!open.empty() || (texts.empty() && tree[place] == '('), "text outside the tree (label ...)");
     if (tree[place] == '(') {
       end = std::min(tree.find_first_not_of(' ', end), tree.size());
-      const std::size_t behind = tree.find_first_of(" ()", end);
+      const std::size_t behind = std::min(tree.find_first_of(" ()", end), tree.size());
       const auto rating = number<std::size_t>(tree.substr(end, behind - end));
       require_tree(rating && *rating <= 4, "expected a label 0-4 after '('");
-      end = std::min(behind, tree.size());
-      if (!open.empty()) ++nodes[open.back()].own_nodes;
-      open.push_back(nodes.size());
-      nodes.push_back({.rating = *rating, .first_word = words.size()});
-    } else if (RatedNode& node = nodes[open.back()]; tree[place] == ')') {
+      end = behind;
+      if (!open.empty()) ++open.back().own_nodes;
+      open.push_back({texts.size()});
+      texts.emplace_back("", *rating);
+    } else if (const Node& node = open.back(); tree[place] == ')') {
       require_tree(node.own_nodes > 0 ? node.own_words == 0 : node.own_words == 1,
                    "the end of a node that is neither one word nor other nodes");
-      node.last_word = words.size();
       open.pop_back();
     } else {
       end = std::min(tree.find_first_of(" ()", place), tree.size());
-      words.push_back(unescaped(tree.substr(place, end - place)));
-      ++node.own_words;
+      const std::string word = unescaped(tree.substr(place, end - place));
+      for (const Node& around : open) append_word(texts[around.number].first, word);
+      ++open.back().own_words;
     }
   }
   at.require_here(open.empty(), "the line ends inside the tree");
-  std::vector<std::pair<std::string, std::size_t>> texts;
-  for (const RatedNode& node : nodes) {
-    const auto own = std::span(words).subspan(node.first_word, node.last_word - node.first_word);
-    texts.emplace_back(fmt::format("{}", fmt::join(own, " ")), node.rating);
-  }
   return texts;
 }
 
@@ -245,27 +238,28 @@ LabelledTexts load_files(const SentimentOptions& options) {
 
 }  // namespace
 
-void add_options(Cli& cli, SentimentOptions& options) {
-  cli.option("--data", options.data,
+void SentimentOptions::add_to(Cli& cli) {
+  cli.option("--data", data,
              "file or directory: SST trees, IMDB, texts and labels as .tsv, .csv or .jsonl (.gz too); or "
              "generated[:train=20000,dev=500,test=2000,seed=1,length=10-20,polar=0.3,not=0.3]")
       .saved_as(lasting_data);
-  cli.rare("--classes", options.classes,
+  cli.rare("--classes", classes,
            "the number of classes of SST; 5, or 2 without the neutral texts; default: 2 for SST, otherwise all "
            "labels of the data")
       .at_least(0);
-  cli.choice("--phrases", options.phrases, {{"all", Phrases::all}, {"sentences", Phrases::sentences}},
+  cli.choice("--phrases", phrases, {{"all", Phrases::all}, {"sentences", Phrases::sentences}},
              "SST: train on all phrases (each once) or on sentences")
       .rare();
-  cli.option("--columns", options.columns,
+  cli.option("--columns", columns,
              "the columns of text and label in a table; by number from 1 or by name: sentence,label, or keys of JSON "
              "lines (.jsonl); auto: by what they are called, or the only two");
-  cli.choice("--header", options.header, header_names, "whether the first line of a table names the columns").rare();
-  cli.add(static_cast<ExampleLimits&>(options));
+  cli.choice("--header", header, header_names, "whether the first line of a table names the columns").rare();
+  ExampleLimits::add_to(cli);
 }
 
 LabelledTexts load(const SentimentOptions& options) {
-  LabelledTexts data = is_generated(options.data) ? generate_sentiment(options.data) : load_files(options);
+  LabelledTexts data =
+      is_generated(options.data) ? LabelledTexts(*generate_sentiment(options.data)) : load_files(options);
   require(options.classes == 0 || std::size_t(options.classes) == data.labels.size(),
           "{}: {} different labels ({}), --classes asks for {}", data.source, data.labels.size(),
           first_few(data.labels), options.classes);

@@ -23,10 +23,10 @@ struct SentimentOptions : ExampleLimits {
   Phrases phrases = Phrases::all;           ///< SST only
   std::string columns = automatic_columns;  ///< tables only: which columns, or JSON keys, are text and label
   Header header = Header::automatic;        ///< tables only: does the first line name the columns
-};
 
-/// Declares --data, --classes, --phrases, --columns, --header, --train-examples, --test-examples.
-void add_options(Cli& cli, SentimentOptions& options);
+  /// Declares --data, --classes, --phrases, --columns, --header, --train-examples, --test-examples.
+  void add_to(Cli& cli);
+};
 
 /// Reads the data set; its layout is found out from the path and the first line:
 ///

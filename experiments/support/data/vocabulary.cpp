@@ -5,6 +5,7 @@
 #include <fmt/core.h>
 #include <zlib.h>
 
+#include "experiments/support/data/text_pair.h"
 #include "experiments/support/program/cli.h"
 #include "experiments/support/program/json_file.h"
 #include "experiments/support/program/run_log.h"
@@ -38,18 +39,26 @@ std::uint32_t checksum_of(std::string_view bytes) {
 
 const char* name_of(Units units) { return all_units[std::size_t(units)].name; }
 
-void add_options(Cli& cli, TextOptions& options) {
+void TextOptions::add_to(Cli& cli) {
   std::vector<std::pair<std::string, Units>> choices;
   for (const UnitsName& each : all_units) choices.emplace_back(each.name, each.units);
-  cli.choice("--units", options.units, choices, "tokens; sub-words and characters come from SentencePiece");
-  cli.option("--vocabulary-size", options.vocabulary_size,
+  cli.choice("--units", units, choices, "tokens; sub-words and characters come from SentencePiece");
+  cli.option("--vocabulary-size", vocabulary_size,
              "the most tokens, or 0 for the usual number; with the 4 special ones; the usual number is 30000 words, "
              "8000 sub-words (or as many as there are), or all characters")
       .at_least(0);
-  cli.rare("--min-count", options.min_count, "the least count of a word in the training texts; rarer words are <unk>")
+  cli.rare("--min-count", min_count, "the least count of a word in the training texts; rarer words are <unk>")
       .at_least(1);
-  cli.rare("--lower-case", options.lower_case, "turn all text to lower case");
-  cli.rare("--max-length", options.max_length, "the most tokens of a text, from its beginning; 0: all").at_least(0);
+  cli.rare("--lower-case", lower_case, "turn all text to lower case");
+  cli.rare("--max-length", max_length, "the most tokens of a text, from its beginning; 0: all").at_least(0);
+}
+
+void TextOptions::add_to_pairs(Cli& cli) {
+  add_to(cli);
+  cli.rare("--joint-vocabulary", joint, "one vocabulary for source and target");
+  cli.rare("--target-vocabulary-size", target_vocabulary_size,
+           "the target's vocabulary size; 0: as --vocabulary-size")
+      .at_least(0);
 }
 
 std::string Tokenizer::description() const {
@@ -116,6 +125,81 @@ std::vector<int> tokens_of(const Tokenizer& tokenizer, std::string_view text, st
   std::vector<int> tokens = tokenizer.encode(text);
   if (max_length > 0 && std::ssize(tokens) > max_length) tokens.resize(std::size_t(max_length));
   return tokens;
+}
+
+// ---- Pairs of texts
+
+namespace {
+
+constexpr std::size_t most_bytes_of_a_side = 64'000'000;
+
+std::vector<std::string_view> views_of(const TextSample& sample) {
+  std::vector<std::string_view> views;
+  for (const std::string& text : sample.texts())
+    if (!text.empty()) views.push_back(text);
+  return views;
+}
+
+}  // namespace
+
+void TextSample::add(const std::string& text) {
+  if (seen_++ % stride_ != 0) return;
+  texts_.push_back(text);
+  bytes_ += text.size();
+  while (bytes_ > most_bytes_ && texts_.size() > 1) {
+    stride_ *= 2;
+    bytes_ = 0;
+    std::size_t kept = 0;
+    for (std::size_t i = 0; i < texts_.size(); i += 2) {
+      if (i > 0) texts_[kept] = std::move(texts_[i]);
+      bytes_ += texts_[kept++].size();
+    }
+    texts_.resize(kept);
+  }
+}
+
+std::string PairTokenizers::description() const {
+  if (joint()) return source->description();
+  return fmt::format("source {}, target {}", source->description(), target->description());
+}
+
+void PairTokenizers::save(const fs::path& directory) const {
+  if (joint()) return source->save(directory);
+  for (const char* side : {"source", "target"}) fs::create_directories(directory / side);
+  source->save(directory / "source");
+  target->save(directory / "target");
+}
+
+PairTokenizers train_tokenizers(const PairSource& pairs, const TextOptions& options) {
+  TextSample sources(most_bytes_of_a_side), targets(most_bytes_of_a_side);
+  const bool is_labelled = !pairs.classes().empty();
+  bool has_source = false;
+  pairs.visit(Part::train, [&](const TextPair& pair) {
+    has_source = has_source || !pair.source.empty();
+    sources.add(pair.source);
+    if (!is_labelled) targets.add(pair.target);
+  });
+  require(!sources.texts().empty(), "{}: there is no text to train on", pairs.description());
+  const std::vector<std::string_view> of_source = views_of(sources), of_target = views_of(targets);
+  if (options.joint || !has_source) {
+    require(options.target_vocabulary_size == 0, "--target-vocabulary-size is for --no-joint-vocabulary");
+    std::vector<std::string_view> all = of_source;
+    all.insert(all.end(), of_target.begin(), of_target.end());
+    const std::shared_ptr<const Tokenizer> both = train_tokenizer(options, all);
+    return {.source = both, .target = both};
+  }
+  TextOptions target = options;
+  if (options.target_vocabulary_size != 0) target.vocabulary_size = options.target_vocabulary_size;
+  return {.source = train_tokenizer(options, of_source), .target = train_tokenizer(target, of_target)};
+}
+
+PairTokenizers load_tokenizers(const fs::path& directory) {
+  std::error_code ignored;
+  if (fs::exists(directory / "source" / "tokenizer.json", ignored)) {
+    return {.source = load_tokenizer(directory / "source"), .target = load_tokenizer(directory / "target")};
+  }
+  const std::shared_ptr<const Tokenizer> both = load_tokenizer(directory);
+  return {.source = both, .target = both};
 }
 
 }  // namespace fovea

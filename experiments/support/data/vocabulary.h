@@ -12,6 +12,7 @@
 namespace fovea {
 
 class Cli;
+class PairSource;
 
 /// The same four tokens start every vocabulary. Text never encodes to <pad>, <s> or </s>, not even text that spells
 /// them.
@@ -33,10 +34,16 @@ struct TextOptions {
   std::int64_t min_count = 2;        ///< words only: rarer words are <unk>, so that <unk> is trained
   bool lower_case = false;           ///< lower-case all text before it is split
   std::int64_t max_length = 0;       ///< keep only this many tokens of a text, the first; 0: all
-};
+  // of pairs of texts:
+  bool joint = true;                        ///< one vocabulary, learnt on both sides
+  std::int64_t target_vocabulary_size = 0;  ///< of a separate vocabulary; 0: the source's size
+  std::int64_t block = 0;  ///< lines without a source are joined to texts of about this many tokens; 0: no line is
 
-/// Declares --units, --vocabulary-size, --min-count, --lower-case, --max-length.
-void add_options(Cli& cli, TextOptions& options);
+  /// Declares --units, --vocabulary-size, --min-count, --lower-case, --max-length.
+  void add_to(Cli& cli);
+  /// Declares --joint-vocabulary and --target-vocabulary-size, too.
+  void add_to_pairs(Cli& cli);
+};
 
 class Tokenizer {
  public:
@@ -96,7 +103,38 @@ std::uint32_t checksum_of(std::string_view bytes);
 /// changed or not what `save` writes.
 std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& directory);
 
-// The two kinds of tokenizers, between which these functions choose.
+// ---- Pairs of texts: one vocabulary for both sides, or one for each
+
+struct PairTokenizers {
+  std::shared_ptr<const Tokenizer> source, target;  ///< the same object where the vocabulary is joint
+
+  bool joint() const { return source == target; }
+  std::string description() const;
+
+  /// Writes a joint vocabulary into the directory, separate ones into its subdirectories source/ and target/.
+  void save(const std::filesystem::path& directory) const;
+};
+
+/// Trains on the training pairs, at most 64 MB of each side, evenly chosen. Texts without a source (language models)
+/// and texts with labels have one vocabulary. Throws Error as train_tokenizer does.
+PairTokenizers train_tokenizers(const PairSource& pairs, const TextOptions& options);
+
+/// Reads the tokenizers that `save` wrote.
+PairTokenizers load_tokenizers(const std::filesystem::path& directory);
+
+/// A sample of many texts: every k-th, where k is the smallest power of two that keeps them below a number of bytes.
+class TextSample {
+ public:
+  explicit TextSample(std::size_t most_bytes) : most_bytes_(most_bytes) {}
+  void add(const std::string& text);
+  const std::vector<std::string>& texts() const { return texts_; }
+
+ private:
+  std::size_t most_bytes_, bytes_ = 0, seen_ = 0, stride_ = 1;
+  std::vector<std::string> texts_;
+};
+
+// ---- The two kinds of tokenizers, between which these functions choose.
 
 /// The words of the texts that occur min_count times, the most frequent ones if there are more than vocabulary_size.
 std::unique_ptr<Tokenizer> train_words(const TextOptions& options, std::span<const std::string_view> texts);

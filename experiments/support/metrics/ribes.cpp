@@ -48,7 +48,8 @@ std::optional<std::size_t> aligned_place(std::size_t i, Numbers hypothesis, Numb
   return {};
 }
 
-double ribes_of_words(const Words& hypothesis, const Words& reference, const RibesOptions& options) {
+double ribes_of_words(const Words& hypothesis, const Words& reference) {
+  constexpr double alpha = 0.25, beta = 0.10;
   const std::vector<int> places = ribes_alignment(hypothesis, reference);
   const double aligned = double(places.size()), words = double(hypothesis.size());
   double order = 0;
@@ -64,7 +65,7 @@ double ribes_of_words(const Words& hypothesis, const Words& reference, const Rib
     order /= aligned * (aligned - 1) / 2;
   }
   const double brevity = std::min(1.0, std::exp(1 - double(reference.size()) / words));
-  return order * std::pow(aligned / words, options.alpha) * std::pow(brevity, options.beta);
+  return order * std::pow(aligned / words, alpha) * std::pow(brevity, beta);
 }
 
 }  // namespace
@@ -78,11 +79,11 @@ std::vector<int> ribes_alignment(const Words& hypothesis, const Words& reference
   return places;
 }
 
-double ribes(const std::string& hypothesis, std::span<const std::string> references, const RibesOptions& options) {
+double ribes(const std::string& hypothesis, std::span<const std::string> references) {
   require(!references.empty(), "RIBES: there is no reference");
   double best = 0;
   for (const std::string& reference : references) {
-    best = std::max(best, ribes_of_words(split_words(hypothesis), split_words(reference), options));
+    best = std::max(best, ribes_of_words(split_words(hypothesis), split_words(reference)));
   }
   return best;
 }

@@ -74,20 +74,19 @@ std::vector<Measurement> accuracy_by_group(const std::vector<TestedExample>& exa
   return measurements;
 }
 
-ShownSentence shown_sentence(EncoderClassifier& model, const TestedExample& example, const std::vector<int>& tokens,
-                             const Tokenizer& tokenizer) {
+ShownSentence shown_sentence(EncoderClassifier& model, const TestedExample& example,
+                             const std::vector<std::int32_t>& tokens, const Tokenizer& tokenizer) {
   NoGrad off;
-  const auto length = std::int64_t(tokens.size());
+  const std::vector<std::int32_t> length{std::int32_t(tokens.size())};
   std::vector<AttentionTrace> traces;
-  model.forward(Tensor::from(tokens, {1, length}), Tensor::from(std::vector<std::int32_t>{std::int32_t(length)}, {1}),
-                &traces);
+  model.forward(Tensor::from(tokens, {1, length[0]}), Tensor::from(length, {1}), &traces);
   std::vector<std::string> words;
   for (int token : tokens) words.push_back(tokenizer.token(token));
   std::vector<const AttentionTrace*> layers;
   for (const AttentionTrace& each : traces) layers.push_back(&each);
   std::vector<Figure> pictures;
   for (const AttentionTrace* each : attentions_to_show(layers, 0)) {
-    const auto layer = std::ranges::find(layers, each) - layers.begin() + 1;
+    const auto layer = each - traces.data() + 1;
     for (Figure& figure : pictures_of(*each, fmt::format("layer {}", layer), words, words))
       pictures.push_back(std::move(figure));
   }
@@ -121,7 +120,7 @@ double accuracy(EncoderClassifier& model, const EncodedPairs& texts, const Batch
   const std::vector<std::vector<double>> probabilities = class_probabilities(model, texts, batches);
   double right = 0;
   for (std::size_t k = 0; k < texts.size(); ++k)
-    right += int(most_probable(probabilities[k])) == tokens_at(texts.target, k)[0];
+    right += int(most_probable(probabilities[k])) == texts.target[k][0];
   return 100 * right / double(texts.size());
 }
 
@@ -157,7 +156,8 @@ RunResult test_model(EncoderClassifier& model, const PairData& data, const Class
   const EncodedPairs& pairs = data.tests.front().pairs;
   std::vector<ShownSentence> shown;
   for (std::size_t k : examples_to_show(first.examples, pairs.lengths, sentences))
-    shown.push_back(shown_sentence(model, first.examples[k], tokens_at(pairs.source, k), *data.tokenizers.source));
+    shown.push_back(shown_sentence(model, first.examples[k], {pairs.source[k].begin(), pairs.source[k].end()},
+                                   *data.tokenizers.source));
   save_pictures(run.directory->path(), shown);
   return result;
 }

@@ -170,7 +170,7 @@ std::unique_ptr<SequenceModel> SequenceOptions::load_model(const PairTokenizers&
 }
 
 std::unique_ptr<SequenceModel> SequenceOptions::model_of_sizes() const {
-  const std::int64_t source = data.text.text.vocabulary_size;
+  const std::int64_t source = data.text.vocabulary_size;
   const bool is_joint = data.text.joint || data.text.target_vocabulary_size == 0;
   const std::int64_t target = is_joint ? source : data.text.target_vocabulary_size;
   require(source > 0, "--parameters: needs --vocabulary-size, and --target-vocabulary-size if that differs");

@@ -1,6 +1,7 @@
 #include "experiments/support/models/sequence_testing.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 
 #include "autograd/operations.h"
@@ -19,12 +20,6 @@ namespace fovea {
 
 namespace {
 
-std::string text_of_example(const TokenStore& store, std::size_t k, const Tokenizer& tokenizer) {
-  std::vector<std::int32_t> tokens(std::size_t(store.lengths()[k]));
-  store.read(k, tokens);
-  return tokenizer.decode(tokens);
-}
-
 /// The first `length` tokens as words: long texts have padding even alone.
 std::vector<std::string> words_of(const std::vector<std::int32_t>& tokens, std::int32_t length,
                                   const Tokenizer& tokenizer) {
@@ -40,11 +35,11 @@ ShownPair shown_pair(const EncodedPairs& pairs, const PairTokenizers& tokenizers
   alone.length_multiple = 1;
   PairBatch pair = fill({pairs.lengths[k], {std::int64_t(k)}}, pairs, alone);
   ShownPair shown;
-  shown.text = text_of_example(pairs.target, k, *tokenizers.target);
+  shown.text = tokenizers.target->decode(pairs.target[k]);
   shown.batch = pair.read(has_source);
   if (has_source) {
     shown.source = words_of(pair.source, pair.source_lengths[0], *tokenizers.source);
-    shown.text = text_of_example(pairs.source, k, *tokenizers.source) + " → " + shown.text;
+    shown.text = tokenizers.source->decode(pairs.source[k]) + " → " + shown.text;
   }
   shown.input = words_of(pair.target_in, pair.target_lengths[0], *tokenizers.target);
   shown.output = words_of(pair.target_out, pair.target_lengths[0], *tokenizers.target);
@@ -59,27 +54,24 @@ std::string layer_of(const AttentionTrace& trace) {
   return layer ? fmt::format(", layer {}", *layer + 1) : "";
 }
 
-/// Pictures of one attention of each kind that the model has.
+/// Pictures of one attention of each place that the model has.
 std::vector<Figure> pictures_of(SequenceModel& model, const ShownPair& pair) {
   NoGrad off;
   SequenceTrace trace;
   model.logits(pair.batch, &trace);
-  std::vector<const AttentionTrace*> encoder, decoder, over_source;
-  for (const AttentionTrace& each : trace.encoder) encoder.push_back(&each);
-  for (const AttentionTrace& each : trace.decoder) {
-    // "2.cross", or the one of a recurrent model
-    bool is_over_source = each.name == "attention" || each.name.find(".cross") != std::string::npos;
-    (is_over_source ? over_source : decoder).push_back(&each);
-  }
   std::vector<Figure> pictures;
-  auto add = [&](const auto& traces, std::size_t layer, const char* name, const auto& queries, const auto& keys) {
-    for (const AttentionTrace* one : attentions_to_show(traces, layer))
+  auto add = [&](Place place, const char* name, const auto& queries, const auto& keys) {
+    std::vector<const AttentionTrace*> traces;
+    for (const AttentionTrace& one : place == Place::encoder ? trace.encoder : trace.decoder)
+      if (one.place == place) traces.push_back(&one);
+    const std::size_t shown = place == Place::cross ? traces.size() - 1 : 0;  // the source's is nearest to the output
+    for (const AttentionTrace* one : attentions_to_show(traces, shown))
       for (Figure& figure : pictures_of(*one, name + layer_of(*one), queries, keys))
         pictures.push_back(std::move(figure));
   };
-  add(over_source, over_source.size() - 1, "over the source", pair.output, pair.source);  // nearest to the output
-  add(encoder, 0, "encoder", pair.source, pair.source);
-  add(decoder, 0, "decoder", pair.input, pair.input);
+  add(Place::cross, "over the source", pair.output, pair.source);
+  add(Place::encoder, "encoder", pair.source, pair.source);
+  add(Place::decoder, "decoder", pair.input, pair.input);
   return pictures;
 }
 
@@ -175,7 +167,7 @@ void add_likelihoods(TestResult& test, SequenceModel& model, const PairSet& set,
                      const SentenceProgress& stopping) {
   const std::vector<Likelihood> sentences = likelihoods(model, set.pairs, options.batches, stopping);
   const std::span<const std::int64_t> lengths = set.pairs.target.lengths();
-  const std::int64_t cut = options.data.text.text.max_length;
+  const std::int64_t cut = options.data.text.max_length;
   const bool is_whole = cut == 0 || *std::ranges::max_element(lengths) < cut;
   if (sentences.size() != test.examples.size()) {
     Likelihood units;  // of all lines
@@ -219,94 +211,70 @@ std::optional<double> error_of_alignments(SequenceModel& model, const PairSet& s
   return alignment_error(links, gold).value();
 }
 
-/// The shares of an attention near the query's own position, or, over the source, near its peak.
-struct AttentionShare {
-  std::string name;  ///< "encoder.0.attention", "decoder.2.cross"
-  enum class Place { encoder, decoder, source } place;
-  std::vector<double> percents;  ///< for each distance
-};
-
 std::vector<std::int64_t> whole_numbers(const std::vector<std::int32_t>& x) { return {x.begin(), x.end()}; }
 
-/// The attentions of a trace with their places, in the order of the layers.
-std::vector<std::pair<AttentionShare::Place, const AttentionTrace*>> placed_attentions(const SequenceTrace& trace) {
-  using Place = AttentionShare::Place;
-  std::vector<std::pair<Place, const AttentionTrace*>> all;
-  for (const AttentionTrace& self : trace.encoder) all.emplace_back(Place::encoder, &self);
-  for (const AttentionTrace& one : trace.decoder)
-    all.emplace_back(looks_at_source(one) ? Place::source : Place::decoder, &one);
+/// The attentions of the encoder and of the decoder, in the order of their layers.
+std::vector<const AttentionTrace*> attentions_of(const SequenceTrace& trace) {
+  std::vector<const AttentionTrace*> all;
+  for (const AttentionTrace& one : trace.encoder) all.push_back(&one);
+  for (const AttentionTrace& one : trace.decoder) all.push_back(&one);
   return all;
 }
 
-/// The shares of all attentions, for each sentence of a batch in a row: attention, distance, sentence.
+/// The percentages of all attentions near the query's own position, or, over the source, near its peak, for each
+/// sentence of a batch: attention, distance, sentence.
 std::vector<double> shares_of(const SequenceTrace& trace, const PairBatch& batch, const std::vector<int>& distances) {
   const auto sources = whole_numbers(batch.source_lengths), targets = whole_numbers(batch.target_lengths);
   std::vector<double> all;
-  auto add = [&](AttentionShare::Place place, const AttentionTrace& attention) {
+  for (const AttentionTrace* attention : attentions_of(trace)) {
     // [B, H, I, J]; weights of each dimension, [B, H, I, J, D], are averaged over the dimensions
-    const Tensor weights =
-        attention.weights.rank() == 5 ? mean(attention.weights, {4}).value() : attention.weights.value();
+    const Variable& weights = attention->weights;
+    const Tensor of_pairs = weights.rank() == 5 ? mean(weights, {4}).value() : weights.value();
     for (int distance : distances) {
       const std::vector<double> percents =
-          place == AttentionShare::Place::source
-              ? attention_near_peak(weights, targets, sources, distance)
-              : attention_within(weights, place == AttentionShare::Place::encoder ? sources : targets, distance);
+          looks_at_source(*attention)
+              ? attention_near_peak(of_pairs, targets, sources, distance)
+              : attention_within(of_pairs, attention->place == Place::encoder ? sources : targets, distance);
       all.insert(all.end(), percents.begin(), percents.end());
     }
-  };
-  for (const auto& [place, attention] : placed_attentions(trace)) add(place, *attention);
+  }
   return all;
 }
 
-/// The mean shares of each attention over the sentences, under teacher forcing.
-std::vector<AttentionShare> attention_shares(SequenceModel& model, const PairSet& set, const SequenceOptions& options,
-                                             const SentenceProgress& stopping) {
+/// Adds the mean percentages of each attention over the sentences, under teacher forcing, and the means of each place:
+/// encoder % within 1, decoder % within 1, ...
+void add_attention_shares(TestResult& test, SequenceModel& model, const PairSet& set, const SequenceOptions& options,
+                          const SentenceProgress& stopping) {
   const Testing testing(model);
   const std::vector<PlannedBatch> plans = evaluation_batches(set.pairs.lengths, options.batches);
-  std::vector<AttentionShare> shares;
   auto trace_of = [&](const PairBatch& batch) {
     SequenceTrace trace;
     model.logits(batch.read(model.has_source()), &trace);
     return trace;
   };
-  const SequenceTrace first = trace_of(fill(plans.front(), set.pairs, options.batches));
-  for (const auto& [place, attention] : placed_attentions(first))
-    shares.push_back({(place == AttentionShare::Place::encoder ? "encoder." : "decoder.") + attention->name, place,
-                      std::vector<double>(options.spread.size(), 0)});
   const auto of_batches = shared_out<std::vector<double>>(std::ssize(plans), [&](std::int64_t k) {
     const PairBatch batch = fill(plans[std::size_t(k)], set.pairs, options.batches);
     stopping(batch.rows);
     return shares_of(trace_of(batch), batch, options.spread);
   });
-  const auto sentences = double(set.pairs.size());
-  for (std::size_t k = 0; k < plans.size(); ++k) {
-    auto next = of_batches[k].begin();
-    for (AttentionShare& share : shares)
-      for (double& percent : share.percents)
-        for (std::size_t row = 0; row < plans[k].examples.size(); ++row) percent += *next++;
-  }
-  for (AttentionShare& share : shares)
-    for (double& percent : share.percents) percent /= sentences;
-  return shares;
-}
-
-/// Adds the percentages of each attention, and the means of each kind: encoder % within 1, decoder % within 1, ...
-void add_attention_shares(TestResult& test, SequenceModel& model, const PairSet& set, const SequenceOptions& options,
-                          const SentenceProgress& stopping) {
-  using Place = AttentionShare::Place;
-  const std::vector<AttentionShare> shares = attention_shares(model, set, options, stopping);
-  for (auto [place, name] :
-       {std::pair(Place::encoder, "encoder"), {Place::decoder, "decoder"}, {Place::source, "cross"}})
+  const SequenceTrace first = trace_of(fill(plans.front(), set.pairs, options.batches));
+  std::map<Place, std::vector<std::vector<double>>> by_place;  // for each distance the means of the attentions
+  std::vector<std::size_t> read(plans.size(), 0);              // numbers of each batch that were added
+  for (const AttentionTrace* attention : attentions_of(first)) {
+    const std::string name = (attention->place == Place::encoder ? "encoder." : "decoder.") + attention->name;
+    auto& means = by_place.try_emplace(attention->place, options.spread.size()).first->second;
     for (std::size_t d = 0; d < options.spread.size(); ++d) {
-      std::vector<double> percents;
-      for (const AttentionShare& share : shares)
-        if (share.place == place) percents.push_back(share.percents[d]);
-      const std::string heading = fmt::format("{} % within {}", name, options.spread[d]);
-      if (!percents.empty()) test.measurements.push_back({heading, mean(percents), 1});
+      double sum = 0;
+      for (std::size_t k = 0; k < plans.size(); ++k)
+        for (std::size_t row = 0; row < plans[k].examples.size(); ++row) sum += of_batches[k][read[k]++];
+      means[d].push_back(sum / double(set.pairs.size()));
+      test.attention_within[name][options.spread[d]] = means[d].back();
     }
-  for (const AttentionShare& share : shares)
-    for (std::size_t d = 0; d < options.spread.size(); ++d)
-      test.attention_within[share.name][options.spread[d]] = share.percents[d];
+  }
+  for (const auto& [place, name] :
+       {std::pair(Place::encoder, "encoder"), {Place::decoder, "decoder"}, {Place::cross, "cross"}})
+    for (std::size_t d = 0; by_place.contains(place) && d < options.spread.size(); ++d)
+      test.measurements.push_back({fmt::format("{} % within {}", name, options.spread[d]), mean(by_place[place][d]), 1});
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "experiments/support/data/pair_data.h"
-#include "experiments/support/data/pair_vocabulary.h"
+#include "experiments/support/data/vocabulary.h"
 #include "experiments/support/metrics/attention_spread.h"
 #include "nn/decoding.h"
 

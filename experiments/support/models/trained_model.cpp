@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstdio>
 #include <exception>
-#include <functional>
 #include <optional>
 #include <type_traits>
 
@@ -91,64 +90,6 @@ Part TrainedModelOptions::part() const {
 
 namespace {
 
-/// Reads the lines of --decode in portions, with the lines of --force if that is given.
-class TextLines {
- public:
-  struct Some {
-    std::vector<std::string> sources, targets;
-    std::exception_ptr trouble;  ///< the error that ended the reading, in the line behind the last of these
-  };
-
-  /// Functions that return an error message for a line of --decode or --force; empty: the line is fine.
-  struct Faults {
-    std::function<std::string(const std::string&line)> of_source, of_target;
-  };
-
-  TextLines(const TrainedModelOptions& options, Faults faults) : faults_(std::move(faults)), sources_(options.decoded) {
-    require(options.decoded != "-" || options.forced != "-",
-            "--decode and --force: only one of them can be standard input ('-')");
-    if (!options.forced.empty()) targets_.emplace(options.forced);
-    if (options.decoded == "-" && ::isatty(STDIN_FILENO)) at_once_ = 1;
-  }
-
-  bool is_typed() const { return at_once_ == 1; }
-  bool more() const { return more_; }
-
-  Some next() {
-    Some some;
-    try {
-      for (std::string line; some.sources.size() < at_once_ && (more_ = sources_.next(line));) {
-        if (const std::string fault = faults_.of_source(line); !fault.empty()) sources_.fail_here("{}", fault);
-        some.sources.push_back(line);
-        if (!targets_) continue;
-        if (!targets_->next(line)) {
-          some.sources.pop_back();
-          sources_.fail_here("a line without a partner: {} has {}", targets_->name(),
-                             counted(std::size_t(targets_->number()), "line"));
-        }
-        if (const std::string fault = faults_.of_target(line); !fault.empty()) targets_->fail_here("{}", fault);
-        some.targets.push_back(line);
-      }
-      std::string left;
-      if (!more_ && targets_ && targets_->next(left))
-        targets_->fail_here("a line without a partner: {} has {}", sources_.name(),
-                            counted(std::size_t(sources_.number()), "line"));
-    } catch (const Error&) {
-      some.sources.resize(std::min(some.sources.size(), targets_ ? some.targets.size() : some.sources.size()));
-      some.trouble = std::current_exception();
-      more_ = false;
-    }
-    return some;
-  }
-
- private:
-  Faults faults_;
-  LineReader sources_;
-  std::optional<LineReader> targets_;
-  std::size_t at_once_ = 1000;
-  bool more_ = true;
-};
-
 /// Sums over all decoded lines.
 struct Sums {
   std::int64_t sentences = 0, tokens = 0, source_tokens = 0;
@@ -205,8 +146,13 @@ class TextDecoder {
         tokenizers_(tokenizers),
         options_(options.trained),
         flags_(options.beam),
-        longest_(options.data.text.text.max_length),
-        positions_(options.model.positions_limit()) {
+        longest_(options.data.text.max_length),
+        positions_(options.model.positions_limit()),
+        sources_(options_.decoded) {
+    require(options_.decoded != "-" || options_.forced != "-",
+            "--decode and --force: only one of them can be standard input ('-')");
+    if (!options_.forced.empty()) targets_.emplace(options_.forced);
+    is_typed_ = options_.decoded == "-" && ::isatty(STDIN_FILENO);
     flags_.beam.best = options_.n_best;
     flags_.beam.beam = std::max(flags_.beam.beam, options_.n_best);
     flags_.beam.alignments = !options_.alignments.empty();
@@ -215,20 +161,18 @@ class TextDecoder {
   }
 
   void run() {
-    TextLines lines(options_, {[this](const std::string& line) { return fault_of_source(line); },
-                               [this](const std::string& line) { return fault_of_target(line); }});
-    while (lines.more()) {
-      TextLines::Some some = lines.next();
-      options_.forced.empty() ? decode_lines(some) : force_lines(some);
+    for (Lines lines; !lines.are_last;) {
+      lines = next_lines();
+      targets_ ? force_lines(lines) : decode_lines(lines);
       std::fflush(stdout);
-      if (some.trouble) std::rethrow_exception(some.trouble);
+      if (lines.trouble) std::rethrow_exception(lines.trouble);
     }
     if (links_) links_->commit();
-    require(options_.forced.empty() || sums_.sentences > 0, "{}: the file has no lines", options_.forced);
+    require(!targets_ || sums_.sentences > 0, "{}: the file has no lines", options_.forced);
     if (sums_.sentences == 0) return;
-    if (!options_.forced.empty())
+    if (targets_)
       print_forced(sums_, options_.json);
-    else if (!lines.is_typed())
+    else if (!is_typed_)
       print_decoding(sums_);
     if (options_.profile) print_profile(sums_);
   }
@@ -236,28 +180,63 @@ class TextDecoder {
  private:
   std::vector<int> read(const std::string& source) const { return tokens_of(*tokenizers_.source, source, longest_); }
 
-  std::string fault_of_source(const std::string& line) const {
-    if (positions_ == 0) return {};
-    const std::int64_t padded = decoded_length(std::ssize(read(line)) + 1);
-    if (padded <= positions_) return {};
-    return fmt::format("{} tokens with </s> and padding, --max-positions is {}; set --max-length to cut longer texts",
-                       padded, positions_);
-  }
-  std::string fault_of_target(const std::string& line) const {
-    if (positions_ == 0) return {};
-    const std::int64_t tokens = std::ssize(tokenizers_.target->encode(line)) + 1;
-    if (tokens <= positions_) return {};
-    return fmt::format("{} tokens with </s>, --max-positions is {}", tokens, positions_);
+  /// Some lines of --decode, with those of --force if that is given.
+  struct Lines {
+    std::vector<std::string> sources, targets;
+    std::exception_ptr trouble;  ///< the error of the line after these
+    bool are_last = false;
+  };
+
+  /// A person who types lines gets an answer after each.
+  Lines next_lines() {
+    Lines lines;
+    const std::size_t at_once = is_typed_ ? 1 : 1000;
+    try {
+      for (std::string source, target; lines.sources.size() < at_once && !lines.are_last;) {
+        lines.are_last = !next_line(source, target);
+        if (lines.are_last) break;
+        lines.sources.push_back(source);
+        lines.targets.push_back(target);
+      }
+    } catch (const Error&) {
+      lines.trouble = std::current_exception();
+      lines.are_last = true;
+    }
+    return lines;
   }
 
-  void decode_lines(const TextLines::Some& some) {
+  /// Throws Error for a line without a partner, and for a text with more tokens than learned positions.
+  bool next_line(std::string& source, std::string& target) {
+    const bool has_source = sources_.next(source);
+    if (has_source && positions_ > 0) {
+      const std::int64_t padded = decoded_length(std::ssize(read(source)) + 1);
+      sources_.require_here(
+          padded <= positions_,
+          "{} tokens with </s> and padding, --max-positions is {}; set --max-length to cut longer texts", padded,
+          positions_);
+    }
+    if (!targets_) return has_source;
+    const bool has_target = targets_->next(target);
+    if (has_source != has_target) {
+      const LineReader &alone = has_source ? sources_ : *targets_, &ended = has_source ? *targets_ : sources_;
+      alone.fail_here("a line without a partner: {} has {}", ended.name(),
+                      counted(std::size_t(ended.number()), "line"));
+    }
+    if (has_target && positions_ > 0) {
+      const std::int64_t tokens = std::ssize(tokenizers_.target->encode(target)) + 1;
+      targets_->require_here(tokens <= positions_, "{} tokens with </s>, --max-positions is {}", tokens, positions_);
+    }
+    return has_source;
+  }
+
+  void decode_lines(const Lines& lines) {
     EncodedPairs pairs;
-    for (const std::string& source : some.sources)
+    for (const std::string& source : lines.sources)
       if (const std::vector<int> tokens = read(source); !tokens.empty()) pairs.append(tokens, {});
     const std::vector<DecodedText> all = timed([&] { return decode(model_, pairs, tokenizers_, flags_); });
     sums_.sentences += std::ssize(all);
     auto decoded = all.begin();
-    for (const std::string& source : some.sources)
+    for (const std::string& source : lines.sources)
       read(source).empty() ? print_blank() : print_texts(*decoded++, source);
   }
 
@@ -277,10 +256,10 @@ class TextDecoder {
     if (options_.n_best > 1) fmt::print("\n");
   }
 
-  void force_lines(const TextLines::Some& some) {
+  void force_lines(const Lines& lines) {
     EncodedPairs pairs;
-    for (std::size_t k = 0; k < some.sources.size(); ++k)
-      pairs.append(read(some.sources[k]), tokenizers_.target->encode(some.targets[k]));
+    for (std::size_t k = 0; k < lines.sources.size(); ++k)
+      pairs.append(read(lines.sources[k]), tokenizers_.target->encode(lines.targets[k]));
     if (pairs.size() == 0) return;
     std::vector<Hypothesis> all = timed([&] { return force(model_, pairs, flags_); });
     for (std::size_t k = 0; k < all.size(); ++k) {
@@ -290,7 +269,7 @@ class TextDecoder {
       sums_.tokens += tokens;
       sums_.source_tokens += pairs.source.lengths()[k];
       if (!has_windows_) sums_.window += double(pairs.source.lengths()[k]);
-      write_links(all[k], some.sources[k], words_of_tokens(*tokenizers_.target, some.targets[k]));
+      write_links(all[k], lines.sources[k], words_of_tokens(*tokenizers_.target, lines.targets[k]));
     }
     sums_.sentences += std::ssize(all);
     if (has_windows_) sums_.window += source_span(model_, pairs, flags_, true).average * double(all.size());
@@ -322,8 +301,10 @@ class TextDecoder {
   const TrainedModelOptions& options_;
   BeamFlags flags_;
   std::int64_t longest_;  ///< the most tokens of a source, from its beginning; 0: all
-  std::int64_t
-      positions_;  ///< number of learned positions; a text with padding and </s> has at most this many; 0: any number
+  std::int64_t positions_;  ///< the most tokens of a text with padding and </s>; 0: any number
+  LineReader sources_;
+  std::optional<LineReader> targets_;
+  bool is_typed_ = false;
   std::optional<AtomicFile> links_;
   bool has_windows_ = false;
   Sums sums_;

@@ -210,16 +210,17 @@ Cli::Given Cli::read_arguments(const std::vector<std::string>& all) {
 /// Reads the flag at `at`, and its value if that is the next argument. Returns the index of the last argument read.
 std::size_t Cli::read_flag(const std::vector<std::string>& all, std::size_t at) {
   const std::string& argument = all[at];
-  std::size_t equals = argument.find('=');
-  bool has_value = equals != std::string::npos;
-  std::string flag = argument.substr(0, equals);
-  std::string name = flag.substr(std::min(flag.find_first_not_of('-'), flag.size()));
+  const std::size_t equals = argument.find('=');
+  std::optional<std::string> value;
+  if (equals != std::string::npos) value = argument.substr(equals + 1);
+  const std::string flag = argument.substr(0, equals);
+  const std::string name = flag.substr(std::min(flag.find_first_not_of('-'), flag.size()));
   if (flag == "--help" || flag == "--help-all" || flag == "-h") {
     fmt::print("{}", help(flag == "--help-all"));
     throw HelpShown{};
   }
   Entry* entry = find(name);
-  bool negated = !entry && name.starts_with("no-") && find(name.substr(3)) && find(name.substr(3))->is_switch;
+  const bool negated = !entry && name.starts_with("no-") && find(name.substr(3)) && find(name.substr(3))->is_switch;
   if (negated) entry = find(name.substr(3));
   if (!entry || entry->is_positional || !flag.starts_with("--")) {
     std::vector<std::string> flags{"--help", "--help-all"};
@@ -230,21 +231,17 @@ std::size_t Cli::read_flag(const std::vector<std::string>& all, std::size_t at) 
     fail("{}: no such flag{}", without_middle(flag, 80), did_you_mean("--" + name, flags));
   }
   if (entry->is_switch) {
-    require(!negated || !has_value, "{}: takes no value", flag);
-    give(entry, has_value ? argument.substr(equals + 1) : negated ? "false" : "true");
-    return at;
+    require(!negated || !value, "{}: takes no value", flag);
+    if (!value) value = negated ? "false" : "true";
   }
-  if (has_value) {
-    give(entry, argument.substr(equals + 1));
-    return at;
+  if (!value) {
+    require(++at < all.size(), "{}: a value is missing ({})", flag, entry->placeholder);
+    value = all[at];
+    require(!value->starts_with("--"), "{0}: a value is missing ({1}) before {2}; if {2} is the value: {0}={2}", flag,
+            entry->placeholder, without_middle(*value, 80));
   }
-  bool has_next = at + 1 < all.size();
-  require(has_next, "{}: a value is missing ({})", flag, entry->placeholder);
-  const std::string& next = all[at + 1];
-  require(!next.starts_with("--"), "{0}: a value is missing ({1}) before {2}; if {2} is the value: {0}={2}", flag,
-          entry->placeholder, without_middle(next, 80));
-  give(entry, next);
-  return at + 1;
+  give(entry, *value);
+  return at;
 }
 
 void Cli::read_positional(const std::string& text) {
@@ -506,6 +503,9 @@ const std::map<std::string, std::string> retired_options{
 
 void Cli::configure(const Json& values, const std::string& origin) {
   require(values.is_object(), "{}: expected an object with the options' values, found {}", origin, values.type_name());
+  std::vector<std::string> names;
+  for (const auto& entry : entries_)
+    if (!entry->configures) names.push_back(entry->name);
   for (const auto& [key, value] : values.items()) {
     if (key == "program") {
       require(value == program_, "{}: is a configuration of {}, not of '{}'", origin, text_of(value), program_);
@@ -514,18 +514,10 @@ void Cli::configure(const Json& values, const std::string& origin) {
     Entry* entry = find(key);
     if (const auto retired = retired_options.find(key); !entry && retired != retired_options.end())
       if (value == retired->second) continue;
-    require(entry && !entry->configures, "{}: there is no option '{}'{}", origin, key, did_you_mean(key, names()));
+    require(entry && !entry->configures, "{}: there is no option '{}'{}", origin, key, did_you_mean(key, names));
     entry->assign(origin + ": " + key, [&entry = entry, &value = value] { entry->set_json(value); });
     entry->origin = origin;
   }
-}
-
-std::vector<std::string> Cli::names() const {
-  std::vector<std::string> result;
-  for (const auto& entry : entries_) {
-    if (!entry->configures) result.push_back(entry->name);
-  }
-  return result;
 }
 
 }  // namespace fovea

@@ -110,10 +110,10 @@ class Cli {
   Option choice(const std::string& name, E& value, const std::vector<std::pair<std::string, E>>& names,
                 const std::string& description);
 
-  /// Declares the flags of groups of options: `options.add_to(cli)` or `add_options(cli, options)`.
+  /// Declares the flags of groups of options.
   template <class... Options>
   void add(Options&... options) {
-    (add_one(options), ...);
+    (options.add_to(*this), ...);
   }
 
   /// Sets all variables, and loads the shared objects of --methods, which every program has. Throws Error for a
@@ -131,9 +131,8 @@ class Cli {
   const std::string& origin_of(const std::string& name) const;
 
   const std::string& program() const { return program_; }
-  const std::vector<std::string>& arguments() const {
-    return arguments_;
-  }  ///< the command line without the program's name
+  /// The command line without the program's name.
+  const std::vector<std::string>& arguments() const { return arguments_; }
   /// The command line as it was given, quoted for a shell.
   std::string command() const;
 
@@ -150,17 +149,8 @@ class Cli {
   Option option(const std::string& name, const FlagVariable& variable, const std::string& description);
   Option declare_choice(const std::string& name, std::vector<std::string> names, std::function<std::size_t()> chosen,
                         std::function<void(std::size_t)> choose, const std::string& description);
-  template <class Options>
-  void add_one(Options& options) {
-    if constexpr (requires { options.add_to(*this); }) {
-      options.add_to(*this);
-    } else {
-      add_options(*this, options);
-    }
-  }
   void configure_from(Entry& entry, const std::string& name);
   void load_own_methods() const;
-  std::vector<std::string> names() const;
 
   /// The texts that the command line gives to each option, in order.
   using Given = std::vector<std::pair<Entry*, std::vector<std::string>>>;

@@ -47,46 +47,31 @@ const char* placeholder() {
   return std::is_floating_point_v<T> ? "X" : "N";
 }
 
-/// 1e5 and 5.0 are whole numbers too. Every double below the bound converts exactly.
-template <class T>
-std::optional<T> whole(double value) {
-  double bound = std::ldexp(1.0, std::numeric_limits<T>::digits);
-  bool fits = value == std::floor(value) && value < bound && value >= (std::is_signed_v<T> ? -bound : 0.0);
-  return fits ? std::optional(T(value)) : std::nullopt;
-}
-
-/// The value that the text spells, or nothing.
-template <class T>
-std::optional<T> meaning(const std::string& text) {
-  if constexpr (std::is_same_v<T, bool>) {
-    if (text == "true") return true;
-    if (text == "false") return false;
-    return std::nullopt;
-  } else if constexpr (is_text<T>) {
-    return T(text);
-  } else if constexpr (std::is_floating_point_v<T>) {
-    return text == "nan" || text == "-nan" ? std::nullopt : number<T>(text);
-  } else {
-    if (auto value = number<T>(text)) return value;
-    auto real = number<double>(text);
-    return real ? whole<T>(*real) : std::nullopt;
-  }
-}
-
-/// Whether the text is a whole number, of any size: digits, or a number like 1e30.
-inline bool is_whole(const std::string& text) {
-  auto real = number<double>(text);
-  return is_whole_number(text) || (real && std::isfinite(*real) && *real == std::floor(*real));
-}
-
+/// The value that the text spells. 1e5 and 5.0 are whole numbers too.
 template <class T>
 T from_text(const std::string& text) {
-  auto value = meaning<T>(text);
-  if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
-    if (!value && is_whole(text)) {
-      require(!text.starts_with('-'), "{} is too small, the least is {}", without_middle(text, 80),
+  std::optional<T> value;
+  if constexpr (std::is_same_v<T, bool>) {
+    if (text == "true" || text == "false") value = text == "true";
+  } else if constexpr (is_text<T>) {
+    value = T(text);
+  } else {
+    value = number<T>(text);
+  }
+  if constexpr (std::is_floating_point_v<T>) {
+    if (value && std::isnan(*value)) value.reset();
+  } else if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
+    const auto real = number<double>(text);
+    const bool is_whole = is_whole_number(text) || (real && std::isfinite(*real) && *real == std::floor(*real));
+    if (!value && is_whole) {
+      const double bound = std::ldexp(1.0, std::numeric_limits<T>::digits);  // doubles below it convert exactly
+      const bool is_negative = text.starts_with('-');
+      const double least = std::is_signed_v<T> ? -bound : 0;
+      require(!is_negative || (real && *real >= least), "{} is too small, the least is {}", without_middle(text, 80),
               std::numeric_limits<T>::min());
-      fail("{} is too large, the most is {}", without_middle(text, 80), std::numeric_limits<T>::max());
+      require(is_negative || (real && *real < bound), "{} is too large, the most is {}", without_middle(text, 80),
+              std::numeric_limits<T>::max());
+      value = T(*real);
     }
   }
   if (!value) fail("{} is not {}", in_quotes(text), expectation<T>());

@@ -48,7 +48,7 @@ InterruptGuard::InterruptGuard(std::string notice) {
   if (living_guards++ > 0) return;
   caught_signal = 0;
   // a terminal shows ^C and perhaps a progress bar on this line
-  notice_line = (::isatty(STDERR_FILENO) ? "\r\x1b[K" : "") + std::move(notice) + "\n";
+  notice_line = notice.empty() ? "" : (::isatty(STDERR_FILENO) ? "\r\x1b[K" : "") + std::move(notice) + "\n";
   give_handlers_a_stack();
   struct sigaction action = {};
   action.sa_handler = remember_signal;

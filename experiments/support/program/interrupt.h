@@ -5,11 +5,11 @@
 
 namespace fovea {
 
-/// While a guard exists, the first Ctrl-C (SIGINT), SIGTERM, SIGHUP or SIGUSR1 prints `notice` on standard error and
-/// makes interrupted() true; a second SIGINT or SIGTERM ends the process at once. SIGHUP says that the terminal or the
-/// parent is gone, perhaps several times; schedulers of clusters announce the end of a job with SIGUSR1, and mpirun
-/// passes it on. The destructor restores the previous handlers. Guards may be nested: only the outermost has an effect.
-/// A signal that the process ignored from its start stays ignored.
+/// While a guard exists, the first Ctrl-C (SIGINT), SIGTERM, SIGHUP or SIGUSR1 prints `notice`, unless it is empty, on
+/// standard error and makes interrupted() true; a second SIGINT or SIGTERM ends the process at once. SIGHUP says that
+/// the terminal or the parent is gone, perhaps several times; schedulers of clusters announce the end of a job with
+/// SIGUSR1, and mpirun passes it on. The destructor restores the previous handlers. Guards may be nested: only the
+/// outermost has an effect. A signal that the process ignored from its start stays ignored.
 class InterruptGuard {
  public:
   explicit InterruptGuard(std::string notice = "stopping at the next step (Ctrl-C again ends at once)");

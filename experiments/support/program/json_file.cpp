@@ -5,30 +5,14 @@
 #include <fstream>
 #include <system_error>
 
+#include <fmt/format.h>
+
 #include "tensor/error.h"
 #include "tensor/format/file_kind.h"
 #include "tensor/support/atomic_file.h"
 
 namespace fovea {
 namespace {
-
-void collect(const std::string& key, const Json& before, const Json& after, std::vector<Difference>& found) {
-  if (!before.is_object() || !after.is_object()) {
-    if (before != after) found.push_back({key, text_of(before), text_of(after)});
-    return;
-  }
-  auto inside = [&](const std::string& name) { return key.empty() ? name : key + "." + name; };
-  for (const auto& [name, value] : before.items()) {
-    if (after.contains(name)) {
-      collect(inside(name), value, after[name], found);
-    } else {
-      found.push_back({inside(name), text_of(value), "nothing"});
-    }
-  }
-  for (const auto& [name, value] : after.items()) {
-    if (!before.contains(name)) found.push_back({inside(name), "nothing", text_of(value)});
-  }
-}
 
 /// The library's message without its error number.
 std::string reason_of(const Json::exception& error) {
@@ -80,20 +64,21 @@ void save_json(const std::filesystem::path& path, const Json& value) {
   write_file_atomically(path, text_of(value, 2) + "\n");
 }
 
-std::vector<Difference> differences(const Json& before, const Json& after) {
-  std::vector<Difference> found;
-  collect("", before, after, found);
-  return found;
-}
-
 void require_same_configuration(const std::filesystem::path& where, const Json& stored, const Json& present,
                                 const std::vector<std::string>& may_differ) {
-  std::string list;
-  for (const Difference& d : differences(stored, present)) {
-    if (std::ranges::find(may_differ, d.key) != may_differ.end()) continue;
-    list += fmt::format("{}{} was {} and is {}", list.empty() ? "" : "; ", d.key, d.before, d.after);
-  }
-  require(list.empty(), "{}: another configuration: {}", where.string(), list);
+  const auto text_at = [](const Json& options, const std::string& key) {
+    return options.contains(key) ? text_of(options[key]) : "nothing";
+  };
+  std::vector<std::string> changes;
+  const auto compare = [&](const std::string& key) {
+    const bool is_same = stored.contains(key) && present.contains(key) && stored[key] == present[key];
+    if (!is_same && std::ranges::count(may_differ, key) == 0)
+      changes.push_back(fmt::format("{} was {} and is {}", key, text_at(stored, key), text_at(present, key)));
+  };
+  for (const auto& [key, value] : stored.items()) compare(key);
+  for (const auto& [key, value] : present.items())
+    if (!stored.contains(key)) compare(key);
+  require(changes.empty(), "{}: another configuration: {}", where.string(), fmt::join(changes, "; "));
 }
 
 }  // namespace fovea

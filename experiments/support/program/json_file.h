@@ -29,17 +29,8 @@ void reading_json(const std::string& origin, const std::function<void()>& read,
 /// Writes the value, indented, atomically (AtomicFile).
 void save_json(const std::filesystem::path& path, const Json& value);
 
-/// A key whose value differs; a key inside an object is `object.key`. "nothing" stands for an absent key.
-struct Difference {
-  std::string key, before, after;
-};
-
-/// The differences in the order of `before`, then the keys that only `after` has. Numbers are compared as numbers (1 =
-/// 1.0).
-std::vector<Difference> differences(const Json& before, const Json& after);
-
-/// Throws Error unless `stored` and `present` agree in everything but the keys in `may_differ`; the message names
-/// `where` and the keys with both values:
+/// Throws Error unless the options `stored` and `present` agree in everything but the keys in `may_differ`; the message
+/// names `where` and the keys with both values, "nothing" for an absent one. Numbers are compared as numbers (1 = 1.0).
 /// `runs/a1/config.json: another configuration: layers was 2 and is 3; dropout was 0.1 and is 0.2`
 void require_same_configuration(const std::filesystem::path& where, const Json& stored, const Json& present,
                                 const std::vector<std::string>& may_differ = {});

@@ -9,7 +9,6 @@
 #include <fmt/core.h>
 
 #include "experiments/support/program/terminal.h"
-#include "experiments/support/text/utf8.h"
 
 namespace fovea {
 namespace {
@@ -32,16 +31,6 @@ std::string short_number(double value) {
 std::string rate_text(double per_second, const std::string& unit) {
   if (per_second >= 0.995) return fmt::format("{} {}/s", short_number(per_second), unit);
   return fmt::format("{} s/{}", short_number(1 / per_second), unit.substr(0, unit.size() - unit.ends_with('s')));
-}
-
-/// "█████░░░░░░░░░░░░░░░ " for 0.27, with at most 20 cells of the columns that are left; empty if there are few.
-std::string bar(double done, std::ptrdiff_t columns) {
-  const auto cells = std::min<std::ptrdiff_t>(columns - 1, 20);
-  if (cells < 8) return "";
-  const auto full = std::ptrdiff_t(std::clamp(done, 0.0, 1.0) * double(cells));
-  std::string text;
-  for (std::ptrdiff_t k = 0; k < cells; ++k) text += k < full ? "█" : "░";
-  return text + " ";
 }
 
 }  // namespace
@@ -80,14 +69,8 @@ void Progress::finish() {
 
 void Progress::show(double now, bool is_last) {
   std::string text = line(now, is_last);
-  if (is_redrawn_) {  // the last column would wrap on some terminals
-    const std::size_t columns = std::max<std::size_t>(terminal_width(options_.descriptor), 2) - 1;
-    const std::string before = fmt::format("{}: {}/{} {} ", title_, done_, total_, options_.unit);
-    if (!is_last && text.starts_with(before))
-      text.insert(before.size(),
-                  bar(double(done_) / double(total_), std::ptrdiff_t(columns) - std::ptrdiff_t(display_width(text))));
-    text = "\r" + shortened(text, columns) + "\x1b[K";
-  }
+  if (is_redrawn_)  // the last column would wrap on some terminals
+    text = "\r" + shortened(text, std::max<std::size_t>(terminal_width(options_.descriptor), 2) - 1) + "\x1b[K";
   ::dprintf(options_.descriptor, "%s%s", text.c_str(), is_last || !is_redrawn_ ? "\n" : "");
   next_ = now + (is_redrawn_ ? redraw_interval : std::min(now - began_, longest_line_interval));
   if (now - recent_.back().time >= rate_window / 60) recent_.push_back({now, done_});

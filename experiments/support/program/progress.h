@@ -11,9 +11,9 @@ namespace fovea {
 
 /// On a terminal one line, redrawn at most ten times a second and never wider than the terminal:
 ///
-///   training: 1204/3000 steps ████████░░░░░░░░░░░░ (40%), 12.3 steps/s, 2:26 left, loss 0.412
+///   training: 1204/3000 steps (40%), 12.3 steps/s, 2:26 left, loss 0.412
 ///
-/// Elsewhere (a file, a pipe, TERM=dumb) such a line without the bar after 5, 10, 20, 40, ... seconds, later every ten
+/// Elsewhere (a file, a pipe, TERM=dumb) such a line after 5, 10, 20, 40, ... seconds, later every ten
 /// minutes, and one at the end. Everything goes to standard error, so results on standard output stay clean. For one
 /// thread.
 class Progress {

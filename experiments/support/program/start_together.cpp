@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "experiments/support/program/interrupt.h"
 #include "nn/parallel/process_group.h"
 #include "tensor/error.h"
 
@@ -22,40 +23,17 @@ namespace {
 
 constexpr int not_started = 127;
 
-volatile std::sig_atomic_t latest_signal = 0, signals = 0;
-
-extern "C" void count_signal(int signal) {
-  latest_signal = signal;
-  signals = signals + 1;
-}
-
-/// The signals that stop a training; one that this process ignored from its start stays ignored.
-void count_signals() {
-  for (int stopping : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) {
-    struct sigaction before = {}, counting = {};
-    ::sigaction(stopping, nullptr, &before);
-    counting.sa_handler = count_signal;
-    if (before.sa_handler != SIG_IGN) ::sigaction(stopping, &counting, nullptr);
-  }
-}
-
 /// Waits for mpirun and returns its status. After a signal, sends SIGUSR1 again and again: mpirun passes it to the
-/// processes that it has started so far, which note it once. After a second one, kills mpirun; its processes then end.
+/// processes that it has started so far, which note it once.
 int waited_for(pid_t mpirun) {
   using namespace std::chrono_literals;
-  constexpr auto pause = 20ms;
   constexpr int pauses_between_signals = 25;
-  bool is_ended = false;
-  for (int pauses = 0;; ++pauses) {
-    int status = 0;
-    if (::waitpid(mpirun, &status, WNOHANG) != 0) return status;
-    std::this_thread::sleep_for(pause);
-    const bool is_second = signals > 1 && latest_signal != SIGHUP;
-    if (signals == 0 || is_ended || (pauses < pauses_between_signals && !is_second)) continue;
-    is_ended = is_second;
-    ::kill(mpirun, is_ended ? SIGKILL : SIGUSR1);
-    pauses = 0;
+  int status = 0;
+  for (int pauses = 0; ::waitpid(mpirun, &status, WNOHANG) == 0; ++pauses) {
+    std::this_thread::sleep_for(20ms);
+    if (interrupted() && pauses % pauses_between_signals == 0) ::kill(mpirun, SIGUSR1);
   }
+  return status;
 }
 
 /// In the child: becomes mpirun. It is in a process group of its own, which the terminal's Ctrl-C does not reach.
@@ -96,13 +74,13 @@ void start_together(int count, const std::vector<std::string>& arguments) {
   const pid_t child = ::fork();
   require(child >= 0, "--processes {}: {}", count, std::generic_category().message(errno));
   if (child == 0) become(words);
-  count_signals();
+  const InterruptGuard guard("");  // the processes print their own notice; if this one is ended, so is mpirun
   const int status = waited_for(child);
   require(!WIFEXITED(status) || WEXITSTATUS(status) != not_started,
           "--processes {}: mpirun cannot be started; install openmpi-bin and libopenmpi-dev, and build again "
           "(experiments/setup --mpi does both)",
           count);
-  if (signals > 0 && status != 0) std::_Exit(128 + latest_signal);
+  if (interrupted() && status != 0) std::_Exit(128 + interrupting_signal());
   require(!WIFSIGNALED(status), "--processes {}: mpirun was killed by signal {}; the run stops", count,
           WTERMSIG(status));
   std::_Exit(WEXITSTATUS(status));

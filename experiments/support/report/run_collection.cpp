@@ -163,7 +163,7 @@ std::vector<RunGroup> comparable_groups(const std::vector<RunResult>& runs) {
 }
 
 bool agree_but_for_seed(const RunResult& a, const RunResult& b) {
-  return differences(model_options(a), model_options(b)).empty();
+  return model_options(a) == model_options(b);
 }
 
 std::string summary_of(const std::vector<Json>& starts) {

@@ -37,7 +37,7 @@ Task classifier_task(const std::string& name, const std::string& about,
       if constexpr (requires { options.data.columns; }) return label_texts(options, options.data.columns);
       return label_texts(options);
     }
-    const PairData data(load(options.data), {.text = options.text}, experiment.directory());
+    const PairData data(load(options.data), options.text, experiment.directory());
     experiment.check([&](const Options& row) { data.require_fitting(row.batches); });
     experiment.train(data, [&](const Options& row, const Run& run) {
       const std::unique_ptr<EncoderClassifier> model = row.make_model(data, run.seed);
@@ -57,7 +57,7 @@ Task classifier_task(const std::string& name, const std::string& about,
       return classes.at(std::size_t(std::ranges::max_element(logits) - logits.begin()));
     };
     auto data = [options](const PairTokenizers& tokenizers, Part wanted) {
-      return PairData(load(options.data), {.text = options.text}, tokenizers, wanted, false);
+      return PairData(load(options.data), options.text, tokenizers, wanted, false);
     };
     return open_encoder_run(
         run, {std::move(owned), options.model.attention, options.text.max_length, false, predict, data}, part);

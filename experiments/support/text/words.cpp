@@ -32,6 +32,11 @@ bool has_few_spaces(std::span<const std::string_view> texts) {
 
 std::string join_words(std::span<const std::string_view> words) { return fmt::format("{}", fmt::join(words, " ")); }
 
+void append_word(std::string& text, std::string_view word) {
+  if (!text.empty()) text += ' ';
+  text += word;
+}
+
 std::vector<std::string_view> split_columns(std::string_view line, char separator) {
   std::vector<std::string_view> columns;
   for (std::size_t begin = 0;;) {

@@ -27,6 +27,9 @@ bool has_few_spaces(std::span<const std::string_view> texts);
 /// The words with one space between.
 std::string join_words(std::span<const std::string_view> words);
 
+/// Appends the word, behind a space unless the text is empty.
+void append_word(std::string& text, std::string_view word);
+
 /// The columns of a line: views into `line`, at least one.
 std::vector<std::string_view> split_columns(std::string_view line, char separator = '\t');
 

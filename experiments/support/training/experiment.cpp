@@ -344,7 +344,7 @@ RunFailures ExperimentBase::make_with_ninja(const std::vector<Run>& plans) {
     if (!std::filesystem::exists(steps[k].output)) {
       const std::string reason = failure_of(cli_.program(), steps[k].output.parent_path());
       fmt::print(stderr, "{}: failed: {}\n", steps[k].description, reason);
-      failed[only_text(plans, missing[k])] = reason;
+      failed[missing[k]] = reason;
     }
   return failed;
 }
@@ -354,8 +354,7 @@ std::vector<RunResult> ExperimentBase::finished_results(const std::vector<Run>& 
   std::vector<RunResult> results;
   for (std::size_t k = 0; k < plans.size(); ++k) {
     const Run run = run_of(plans, k);
-    const auto failure = failed.find(only_text(plans, k));
-    if (failure != failed.end())
+    if (const auto failure = failed.find(k); failure != failed.end())
       results.push_back({.row = run.row,
                          .trial = run.trial,
                          .seed = run.seed,

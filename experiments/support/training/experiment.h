@@ -42,8 +42,8 @@ struct ExperimentFlags {
   std::vector<std::size_t> own_runs(std::size_t all) const;
 };
 
-/// Why runs failed, by their --only.
-using RunFailures = std::map<std::string, std::string>;
+/// Why runs failed, by their numbers, from 0.
+using RunFailures = std::map<std::size_t, std::string>;
 
 /// The part of Experiment that does not depend on the type of the options.
 class ExperimentBase {

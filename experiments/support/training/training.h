@@ -20,6 +20,7 @@
 /// micro-batches and of the evaluations; all of them then have the same gradients, parameters and scores, on the CPU
 /// bit for bit those of one process. The first one writes the files.
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -29,8 +30,12 @@
 #include <vector>
 
 #include "experiments/support/data/batches.h"
+#include "experiments/support/program/interrupt.h"
+#include "experiments/support/program/progress.h"
 #include "experiments/support/program/run_directory.h"
+#include "experiments/support/program/run_log.h"
 #include "experiments/support/record/record.h"
+#include "experiments/support/training/shared_work.h"
 #include "nn/module.h"
 #include "nn/optimizer.h"
 #include "nn/schedule.h"
@@ -110,23 +115,37 @@ class Diverged : public Error {
   using Error::Error;
 };
 
+/// The state of a training between two updates: what a checkpoint has besides tensors. Its times are those until the
+/// checkpoint.
+struct Progression : TrainingResult {
+  std::int64_t evaluations_since_best = 0;
+  double first_loss = 0;
+  std::vector<std::int64_t> kept = {};      ///< updates of the models that are kept, oldest first
+  std::int64_t epoch = 0, position = 0;     ///< of the next batch
+  std::string log_checksum = {};            ///< of the log when the checkpoint was written; empty: there was none
+};
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Progression, updates, best_update, best_score, score_name, higher_is_better,
+                                   evaluations_since_best, first_loss, kept, seconds, update_cpu_seconds, wall_seconds,
+                                   cpu_seconds, epoch, position, log_checksum)
+
 class Training {
  public:
   /// `model` has its initial values. If the run has a checkpoint, the training continues from it, bit for bit as if it
   /// had never stopped. All arguments must outlive this object. Throws Error for a checkpoint of another configuration.
   Training(const Run& run, Module& model, Optimizer& optimizer, BatchPlace& place, const TrainingOptions& options);
-  ~Training();
 
   /// Begins the next update, if there is one: false after options.updates, or if patience ran out. After Ctrl-C, writes
   /// a checkpoint and throws Interrupted with the command that continues.
   bool has_next_update();
-  std::int64_t updates() const;  ///< updates before this one
-  std::int64_t epoch() const;    ///< of the update's first batch, from 1
+  std::int64_t updates() const { return now_.updates; }  ///< updates before this one
+  std::int64_t epoch() const { return epoch_ + 1; }      ///< of the update's first batch, from 1
   /// The numbers of this process's micro-batches in an update: with one process, all of them.
-  const std::vector<std::int64_t>& micro_batches() const;
+  const std::vector<std::int64_t>& micro_batches() const { return micro_batches_; }
   /// Dropout draws from this scope in one micro-batch of the update. The numbers are a function of seed, update and
   /// micro-batch.
-  RandomScope random(std::int64_t micro_batch) const;
+  RandomScope random(std::int64_t micro_batch) const {
+    return RandomScope({.seed = run_.seed, .update = now_.updates, .micro_batch = micro_batch});
+  }
   /// Runs the backward pass of `loss`, the sum of the losses of `count` tokens or examples. `unsmoothed` is the same
   /// sum without label smoothing and without auxiliary losses, of one element; the log has both.
   void backward(const Variable& loss, double count, const Tensor& unsmoothed);
@@ -149,8 +168,65 @@ class Training {
   TrainingResult finish(const DevScores& dev_scores);
 
  private:
-  class Implementation;
-  std::unique_ptr<Implementation> self_;
+  /// The mean losses of an update with and without label smoothing and auxiliary losses, and the norm of its gradient.
+  struct Reading {
+    double loss = 0, unsmoothed = 0, norm = 0;
+  };
+  void add_losses(const Tensor& loss, double count, const Tensor& unsmoothed);
+  void read();
+  void require_convergence(std::int64_t update, const Reading& reading);
+  [[noreturn]] void fail_as_diverged(std::int64_t update, const std::string& what) const;
+
+  std::vector<DevScore> scores(const DevScores& dev_scores);
+  std::vector<DevScore> evaluate(const DevScores& dev_scores);
+  void save_model(const std::filesystem::path& file, bool with_update = false) const;
+  std::filesystem::path kept_model(std::int64_t update) const;
+  std::int64_t kept_count() const { return std::max(options_.average, options_.keep); }
+  void remove_old_models();
+  void average(const DevScores& dev_scores);
+
+  Progression so_far() const;
+  void save();
+  void restore();
+  void share_restored();
+  void continue_from(const Progression& state);
+  void require_known_best(const std::string& checkpoint, const Json& before) const;
+  [[noreturn]] void stop();
+
+  bool out_of_patience() const { return options_.patience > 0 && now_.evaluations_since_best >= options_.patience; }
+  bool saves(std::int64_t update) const { return update % options_.checkpoint_every == 0; }
+  bool is_evaluated(std::int64_t update) const {
+    return update % options_.evaluate_every == 0 || update == options_.updates;
+  }
+  bool logs(std::int64_t update) const { return is_evaluated(update) || update % log_interval == 0; }
+  std::string progress_note() const;
+
+  /// Every tenth update is in the log, besides those with an evaluation.
+  static constexpr std::int64_t log_interval = 10;
+
+  const Run& run_;
+  const RunDirectory& directory_;
+  Module& model_;
+  Optimizer& optimizer_;
+  BatchPlace& place_;
+  const TrainingOptions& options_;
+  const bool is_first_ = processes().is_first();
+  std::vector<std::int64_t> micro_batches_;
+  std::optional<SharedUpdate> shared_;  ///< empty: this process is alone
+  Progression now_;                     ///< with the times before the last resume
+  std::int64_t restored_ = 0, saved_ = 0;  ///< updates when this process began; of the last checkpoint
+  std::int64_t epoch_ = 0;                 ///< of the first batch of the update
+  /// Sums of the updates that the host has not read yet: losses, losses without smoothing, norms of the gradients; f64
+  /// [log_interval, 3] on the model's device. With a GPU the host waits once for many updates.
+  Tensor sums_;
+  std::vector<double> counts_;   ///< tokens or examples of these updates
+  std::int64_t read_ = 0;        ///< updates whose losses the host has read
+  std::optional<Reading> last_;  ///< of the last of them
+  SpentTime began_ = SpentTime::until_now(), update_began_;
+  SpentTime in_updates_;  ///< of this process
+  InterruptGuard guard_;
+  std::optional<RunLog> log_;
+  std::optional<Progress> progress_;
 };
 
 }  // namespace fovea
