@@ -53,7 +53,9 @@ BOOST_AUTO_TEST_CASE(line_ends_and_byte_order_marks_are_dropped) {
            {"", {}},
            {"\n", {""}},
            {"one\r", {"one"}},
-           {"one\rtwo\nthree\n", {"one\rtwo", "three"}}})
+           {"one\rtwo\nthree\n", {"one\rtwo", "three"}},
+           // files with a mark each that were joined, the first with and without a line feed at its end
+           {mark + "one\n" + mark + "two\nthree" + mark + "\n" + mark, {"one", "two", "three", ""}}})
     BOOST_TEST(lines_of(folder.write("file", bytes)) == expected);
   BOOST_TEST(read_text(folder.write("file", windows), "|") == "one||zwei \xc3\xa4|\xe4\xb8\x89 \xf0\x9f\x98\x80");
 }

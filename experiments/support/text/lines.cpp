@@ -142,11 +142,16 @@ void LineReader::require_text(std::string_view first) const {
   require(known.empty(), "{}", known);
 }
 
-/// Leaves out a byte order mark at the beginning. A carriage return in a line shows that lines end otherwise than in a
-/// line feed.
+/// A mark in a line shows that files were joined; a carriage return, that lines end otherwise than in a line feed.
 void LineReader::mend(std::string& line) {
   constexpr std::string_view mark = "\xef\xbb\xbf";
   if (number_ == 1 && line.starts_with(mark)) line.erase(0, mark.size());
+  if (std::size_t at = line.find(mark); at != std::string::npos) {
+    if (!std::exchange(has_warned_of_mark_, true))
+      warn(fmt::format("{}:{}: a byte order mark inside the file, as where two files were joined; it is left out",
+                       name_, number_));
+    for (; at != std::string::npos; at = line.find(mark, at)) line.erase(at, mark.size());
+  }
   if (line.find('\r') == std::string::npos) return;
   const bool is_only_line = number_ == 1 && used_ == pending_.size() && !source_->append_to(pending_, 2);
   require(!is_only_line, "{}: its lines end in carriage returns alone; tr '\\r' '\\n' < FILE > NEW mends that", name_);

@@ -11,11 +11,11 @@
 
 namespace fovea {
 
-/// Reads the lines of a text file. gzip files are recognised by their content. A byte order mark at the beginning, and
-/// a carriage return before the line feed, are dropped; a last line without a line feed counts. Refused with `file:line:
-/// ...` are invalid UTF-8, NUL bytes, a truncated or damaged gzip stream, bytes other than zeros behind it, a .gz file
-/// that is not compressed, a line of more than 64 MiB, a file whose lines end in carriage returns alone, and files of
-/// other formats. The first carriage return inside a line is warned of.
+/// Reads the lines of a text file. gzip files are recognised by their content. Byte order marks, and a carriage return
+/// before the line feed, are dropped; a last line without a line feed counts. Refused with `file:line: ...` are invalid
+/// UTF-8, NUL bytes, a truncated or damaged gzip stream, bytes other than zeros behind it, a .gz file that is not
+/// compressed, a line of more than 64 MiB, a file whose lines end in carriage returns alone, and files of other
+/// formats. The first carriage return inside a line, and the first byte order mark inside the file, are warned of.
 class LineReader {
  public:
   /// "-" is standard input, which is read no further than necessary, so that a person can type lines.
@@ -59,7 +59,7 @@ class LineReader {
   std::string name_, pending_;
   std::size_t used_ = 0;  ///< bytes of pending_ that were returned as lines
   std::int64_t number_ = 0;
-  bool has_warned_of_return_ = false;
+  bool has_warned_of_mark_ = false, has_warned_of_return_ = false;
 };
 
 /// A text file in memory: line i of `lines` is number i + 1.
