@@ -161,6 +161,21 @@ BOOST_AUTO_TEST_CASE(tagging_reads_the_three_files_of_a_treebank) {
   BOOST_TEST(contains(done.out, "12 pairs to train on, 12 to select models, 12 in test"), done.out);
 }
 
+BOOST_AUTO_TEST_CASE(the_language_may_stand_first_in_names) {
+  const Files write;
+  const std::string source = "a b\nc d\n", target = "A B\nC D\n";
+  for (const char* part : {"train", "val"}) {
+    write(fmt::format("src-{}.txt", part), source);
+    write(fmt::format("tgt-{}.txt", part), target);
+  }
+  ParallelCorpusOptions options;
+  options.data = write.path, options.source = "src", options.target = "tgt", options.needs_source = true;
+  BOOST_TEST(contains(ParallelCorpus(options).description(),
+                      "train src-train.txt and tgt-train.txt; dev src-val.txt and tgt-val.txt; test 10 % of train"));
+  write("train.src", source), write("train.tgt", target);  // the usual names have precedence
+  BOOST_TEST(contains(ParallelCorpus(options).description(), "train train.src and train.tgt"));
+}
+
 BOOST_AUTO_TEST_CASE(a_table_may_have_several_references) {
   const Files write;
   std::string table = "document\tsummary1\tsummary2\tsummary3\n";
@@ -192,6 +207,12 @@ BOOST_AUTO_TEST_CASE(lines_that_end_in_carriage_returns_are_no_training_text) {
   BOOST_TEST(contains(pairs.err, "train.en: its lines end in carriage returns alone; tr "), pairs.err);
   const Ended texts = ended("language_model", tiny(write.path / "lm", {"--data", write("a.txt", text)}));
   BOOST_TEST(contains(texts.err, "a.txt: its lines end in carriage returns alone"), texts.err);
+  std::string joined_files;
+  for (int k = 0; k < 60; ++k) joined_files += fmt::format("{}the cat {}\n", k % 30 ? "" : "\xef\xbb\xbf", k);
+  const Ended mark = ended("language_model", tiny(write.path / "lm", {"--data", write("b.txt", joined_files)}));
+  BOOST_TEST(mark.status == 0);
+  BOOST_TEST(contains(mark.err, "warning: " + (write.path / "b.txt").string() + ":31: a byte order mark inside"),
+             mark.err);
 }
 
 // Press et al.'s get_slopes(3): the exponents 4, 8, 2

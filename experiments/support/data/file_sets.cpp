@@ -25,6 +25,18 @@ std::string without_endings(std::string file) {
   return file;
 }
 
+/// `train.lc.en.txt.gz`, `en`: `train.lc`; nothing if the file is of another language. With `stands_first`, OpenNMT's
+/// names, `en-train.txt`: `train`.
+std::optional<std::string> set_of(const std::string& file, const std::string& language, bool stands_first) {
+  const std::string set = without_endings(file), before = language + "-", behind = "." + language;
+  if (language.empty()) return set;
+  if (stands_first)
+    return set.starts_with(before) && part_named(set.substr(before.size())) ? std::optional(set.substr(before.size()))
+                                                                            : std::nullopt;
+  if (!set.ends_with(behind) || set == behind) return {};
+  return set.substr(0, set.size() - behind.size());
+}
+
 /// The set that is asked for: `test_2016` may also be the beginning of one name, `test_2016.lc`.
 std::string asked_set(const FileSets& sets, const std::string& asked) {
   for (const std::string& name : {asked, without_endings(asked)}) {
@@ -71,20 +83,27 @@ std::optional<PartName> part_named(const std::string& name) {
 
 std::string set_name(const fs::path& file) { return without_endings(file.filename().string()); }
 
-FileSets sets_of(const fs::path& directory, const std::string& language) {
-  const std::string ending = language.empty() ? "" : "." + language;
+namespace {
+
+FileSets named_sets(const fs::path& directory, const std::string& language, bool stands_first) {
   FileSets sets;
   for (const auto& entry : fs::directory_iterator(directory)) {
     const std::string file = entry.path().filename().string();
-    std::string set = without_endings(file);
-    const bool is_set = entry.is_regular_file() && !file.starts_with('.') && !file.ends_with('~');
-    if (!is_set || !set.ends_with(ending) || set == ending) continue;
-    set.erase(set.size() - ending.size());
-    const auto [other, is_new] = sets.emplace(set, entry.path());
-    require(is_new || (language.empty() && !part_named(set)), "{}: both {} and {} are {}{}", directory.string(),
-            other->second.filename().string(), file, set, ending);
+    if (!entry.is_regular_file() || file.starts_with('.') || file.ends_with('~')) continue;
+    const auto set = set_of(file, language, stands_first);
+    if (!set) continue;
+    const auto [other, is_new] = sets.emplace(*set, entry.path());
+    require(is_new || (language.empty() && !part_named(*set)), "{}: both {} and {} are {}{}", directory.string(),
+            other->second.filename().string(), file, *set, language.empty() ? "" : "." + language);
   }
   return sets;
+}
+
+}  // namespace
+
+FileSets sets_of(const fs::path& directory, const std::string& language) {
+  FileSets sets = named_sets(directory, language, false);
+  return sets.empty() && !language.empty() ? named_sets(directory, language, true) : sets;
 }
 
 FileSets sets_beside(const fs::path& file) {

@@ -24,7 +24,7 @@ std::optional<PartName> part_named(const std::string& name);
 /// Files by the name of their set: the file's name without .gz, .txt and the language, if there is one.
 using FileSets = std::map<std::string, std::filesystem::path>;
 
-/// The files `SET.LANGUAGE` of the directory (`train.lc` of `train.lc.en.txt.gz` for `en`); with an empty language all
+/// The files `SET.LANGUAGE` of the directory, or if there is none OpenNMT's `LANGUAGE-SET`; with an empty language all
 /// files. Throws Error where two files are the same set.
 FileSets sets_of(const std::filesystem::path& directory, const std::string& language);
 
