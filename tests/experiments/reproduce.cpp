@@ -408,7 +408,7 @@ BOOST_AUTO_TEST_CASE(an_item_is_made_once_its_report_has_its_figures_and_what_fa
   const std::string page = contents(folder / "out/report.html"), text = contents(folder / "out/report.md");
   BOOST_TEST(markup_error(page) == "");
   BOOST_TEST(count(page, "<figure>") == 2u);
-  for (const char* part : {"## N-F1: ", "analyze window-demo --left 2", "](items/N-F1/window.svg)"})
+  for (const char* part : {"## N-F1: ", "analyze compute 'window(pointers=given)'", "](items/N-F1/window.svg)"})
     BOOST_TEST(contains(text, part), part);
   const auto time = std::filesystem::last_write_time(made);
   const Ended again = ended("reproduce", {"N-F1", "S-F2", "--out", out});
