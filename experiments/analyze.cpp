@@ -45,11 +45,7 @@ constexpr Analysis analyses[] = {
     {"masks", "shows the masks of self-attention (ones), of mask attention, and of a feed-forward layer (the identity)",
      masks},
     {"model", "describes a model: sub-layers, equations of its attentions, parameters", model_description},
-    {"window-demo", "computes the window between two pointers, key by key; needs no run", window_demonstration},
-    {"flex-demo", "computes how flexible attention selects the keys that it scores; needs no run",
-     flexible_demonstration},
-    {"location", "computes weights that depend on positions alone: mean, Laplace, Gaussian; needs no run",
-     location_demonstration},
+    {"compute", "computes attentions on numbers of the command line, key by key; needs no run", computation},
     {"identities", "checks what the papers state about their methods on random numbers; needs no run", identities}};
 
 }  // namespace

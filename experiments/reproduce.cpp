@@ -63,9 +63,9 @@ std::string share(const Values& values, const Claim& claim) {
 }
 
 /// The runs of the items that are missing, each once.
-std::set<std::string> missing_runs(const NeededRuns& needed, const std::vector<PlannedItem>& items) {
+std::set<std::string> missing_runs(const NeededRuns& needed, const std::vector<Item>& items) {
   std::set<std::string> missing;
-  for (const PlannedItem& item : items)
+  for (const Item& item : items)
     for (const std::string& run : item.runs)
       if (!needed.is_finished(run)) missing.insert(run);
   return missing;
@@ -78,9 +78,9 @@ double minutes_of(const NeededRuns& needed, const std::set<std::string>& runs) {
   return minutes;
 }
 
-void print_list(const NeededRuns& needed, const std::vector<PlannedItem>& items) {
+void print_list(const NeededRuns& needed, const std::vector<Item>& items) {
   Table table({"item", "", "runs", "commands", "minutes left"});
-  for (const PlannedItem& item : items) {
+  for (const Item& item : items) {
     const double minutes = minutes_of(needed, missing_runs(needed, {item}));
     table.row({item.id, item.title, share(item.runs, [&](const std::string& run) { return needed.is_finished(run); }),
                share(item.steps, [&](const Step& step) { return output_of(needed, item, step).has_value(); }),
@@ -93,9 +93,9 @@ void print_list(const NeededRuns& needed, const std::vector<PlannedItem>& items)
 
 /// Prints what the papers' own settings would take, without running anything. With --parameters a command prints the
 /// size of its model alone.
-void print_commands(const NeededRuns& needed, const std::vector<PlannedItem>& items) {
+void print_commands(const NeededRuns& needed, const std::vector<Item>& items) {
   std::set<std::string> printed;
-  for (const PlannedItem& item : items) {
+  for (const Item& item : items) {
     fmt::print("\n# {}: {}\n", item.id, item.title);
     for (const std::string& name : item.runs) {
       const RunJob& job = needed.jobs().at(name);
@@ -108,12 +108,12 @@ void print_commands(const NeededRuns& needed, const std::vector<PlannedItem>& it
       words.insert(words.begin(), job.program);
       fmt::print("# {}: {}\n{}\n", job.made_for.front(), job.machine, command_line(words));
     }
-    for (const Step& step : item.steps) fmt::print("{}\n", command_line(step.words));
+    for (const Step& step : item.steps) fmt::print("{}\n", step.line);
   }
 }
 
 /// Adds the finished runs, and the outputs of commands that are kept, to the kept ones in a directory.
-void keep_records(NeededRuns& needed, const std::vector<PlannedItem>& items, const fs::path& directory) {
+void keep_records(NeededRuns& needed, const std::vector<Item>& items, const fs::path& directory) {
   std::vector<RunResult> runs;
   for (const auto& [name, job] : needed.jobs()) {
     if (!needed.is_made(name)) continue;
@@ -132,7 +132,7 @@ void keep_records(NeededRuns& needed, const std::vector<PlannedItem>& items, con
 }
 
 /// Makes what is missing and writes the report. Throws Error if an item is not done.
-void reproduce(NeededRuns& needed, const std::vector<PlannedItem>& items, int jobs, const std::string& command) {
+void reproduce(NeededRuns& needed, const std::vector<Item>& items, int jobs, const std::string& command) {
   const auto& [out, data, kept] = needed.places();
   const std::set<std::string> missing = missing_runs(needed, items);
   const bool needs_data = std::ranges::any_of(missing, [&](const std::string& run) {
@@ -149,7 +149,7 @@ void reproduce(NeededRuns& needed, const std::vector<PlannedItem>& items, int jo
   write_file_atomically(out / "build.ninja", ninja_file(ninja_steps(needed, items), out));
   run_ninja(out / "build.ninja", jobs);
   std::vector<std::vector<std::string>> problems;
-  for (const PlannedItem& item : items) problems.push_back(problems_of(needed, item));
+  for (const Item& item : items) problems.push_back(problems_of(needed, item));
   Finding report = report_on(needed, items, problems);
   report.origin = origin_of(report.runs, command);
   for (Format format : {Format::html, Format::markdown})
@@ -174,7 +174,7 @@ int main(int argc, char** argv) {
     const fs::path out = options.out.empty() ? fs::path("runs") / ("reproduce-" + options.tier) : options.out;
     const auto jobs = int(options.jobs > 0 ? options.jobs : ::sysconf(_SC_NPROCESSORS_ONLN));
     NeededRuns needed(options.tier, {.out = out, .data = options.data, .kept = options.kept});
-    const std::vector<PlannedItem> items = planned_items(needed, options.items);
+    const std::vector<Item> items = load_items(needed, options.items);
     if (!options.keep.empty())
       keep_records(needed, items, options.keep);
     else if (!options.results.empty())

@@ -64,45 +64,60 @@ const RegisteredTask own_task(sequence_task("own", "a task of the tests", no_tra
 
 BOOST_AUTO_TEST_SUITE(analyze)
 
-// ---- Demonstrations: the numbers are those of the papers' figures and of an independent program
+// ---- Computations: the numbers are those of the papers' figures and of an independent program
 
-BOOST_AUTO_TEST_CASE(demonstrations_have_the_numbers_of_the_papers) {
-  const std::vector<double> between{0, 0, 1, 1, 1, 1, 1, 1, 0, 0}, nothing(10, 0);
-  const std::vector<std::string> flexible{"flex-demo"}, location{"location", "--length", "3", "--scale", "1"};
+BOOST_AUTO_TEST_CASE(computations_have_the_numbers_of_the_papers) {
+  const std::vector<double> between{0, 0, 1, 1, 1, 1, 1, 1, 0, 0}, segments{1, 1, 1, 1, 1, 1, 1, 1, 0, 0};
+  const auto window = [](const char* options, const char* left, const char* right) {
+    return std::vector<std::string>{"compute", fmt::format("window(pointers=given{})", options),
+                                    "--set",   std::string("left_pointer=") + left,
+                                    "--set",   std::string("right_pointer=") + right};
+  };
+  const auto flexible = [](const char* threshold) {
+    return std::vector<std::string>{"compute", fmt::format("location(longest=8) + flexible(threshold={})", threshold),
+                                    "--keys",  "8",
+                                    "--set",   "location.weight=.2,1,.5,2,.1,-.3,.8,0",
+                                    "--set",   "previous_focus=2.25",
+                                    "--set",   "flexible.gate_projection=0",
+                                    "--set",   "flexible.gate_vector=0",
+                                    "--set",   "flexible.gate_bias=0.4054651081"};
+  };
+  const auto location = [](const char* methods, const char* keys) {
+    return std::vector<std::string>{"compute", methods, "--queries", keys, "--keys", keys};
+  };
   struct Row {
     std::vector<std::string> flags;
     const char* name;
     std::vector<double> expected;
     std::size_t table = 0;
   };
-  for (const auto& [flags, name, expected, table] :
-       std::vector<Row>{// Nguyen et al., figure 1: between two positions; and the equations for two distributions
-                        {{"window-demo"}, "mask m", between},
-                        {{"window-demo", "--left", "7", "--right", "2"}, "mask m", between},
-                        {{"window-demo", "--left", "7", "--right", "2", "--mask", "discrete"}, "mask m", nothing},
-                        {{"window-demo", "--segment", "4"}, "mask m", {1, 1, 1, 1, 1, 1, 1, 1, 0, 0}},
-                        {{"window-demo", "--segment", "4"}, "F left", {1, 1, 1, 1, 1, 1, 1, 1, 1, 1}},
-                        {{"window-demo"}, "S right", {1, 1, 1, 1, 1, 1, 1, 1, 0, 0}},
-                        // Shu & Nakayama, figure 2
-                        {flexible, "penalty", {.675, .208333, .008333, .075, .408333, 1.008333, 1.875, 3.008333}},
-                        {flexible,
-                         "weight, all keys",
-                         {0.04891, 0.173583, 0.128594, 0.539149, 0.057781, 0.021256, 0.026843, 0.003883}},
-                        {flexible, "weight, window", {0.050461, 0.179086, 0.13267, 0.55624, 0.059613, 0.02193, 0, 0}},
-                        {flexible, "in the window", {1, 1, 1, 1, 1, 1, 0, 0}},
-                        {flexible, "next focus, all keys", {2.573862}, 1},
-                        {flexible, "next focus, window", {2.461248}, 1},
-                        // Watson's slides
-                        {location, "Laplace, b = 1", {.18394, .5, .18394}},
-                        {location, "Gaussian, sigma = 1", {.24197, .39894, .24197}}}) {
+  for (const auto& [flags, name, expected, table] : std::vector<Row>{
+           // Nguyen et al., figures 1 and 2: between two positions; and the equations for distributions
+           {window("", "2", "7"), "window", between},
+           {window("", "7", "2"), "window", between},
+           {window(", mask=discrete", "7", "2"), "window", std::vector<double>(10, 0)},
+           {window(", segment=4", "2", "7"), "window", segments},
+           {window("", ".5,.5,0,0,0,0,0,0,0,0", "0,0,0,0,1,0,0,0,0,0"), "window", {.5, 1, 1, 1, 1, 0, 0, 0, 0, 0}},
+           // Shu & Nakayama, figure 2: penalties, weights, and the next focus
+           {flexible("1.2"), "bias", {-.675, -.208333, -.008333, -.075, -.408333, -1.008333, -1.875, -3.008333}},
+           {flexible("inf"),
+            "weights",
+            {0.04891, 0.173583, 0.128594, 0.539149, 0.057781, 0.021256, 0.026843, 0.003883}},
+           {flexible("1.2"), "weights", {0.050461, 0.179086, 0.13267, 0.55624, 0.059613, 0.02193, 0, 0}},
+           {flexible("1.2"), "seen", {1, 1, 1, 1, 1, 1, 0, 0}},
+           {flexible("inf"), "focus", {2.573862}, 1},
+           {flexible("1.2"), "focus", {2.461248}, 1},
+           // Watson's slides
+           {location("mean; laplace(scale=1)", "3"), "laplace(scale=1): weights", {.18394, .5, .18394}},
+           {location("gaussian_location(scale=1)", "3"), "weights", {.24197, .39894, .24197}},
+           {location("gaussian_location(normalize=true)", "3"), "weights", {.274069, .451863, .274069}}}) {
     const std::vector<double> found = row_of(flags, name, table);
     BOOST_TEST_REQUIRE(found.size() == expected.size(), name);
     for (std::size_t k = 0; k < found.size(); ++k)
-      BOOST_TEST(std::abs(found[k] - expected[k]) < 1e-5, flags[0] << ", " << name << ": " << k << ": " << found[k]);
+      BOOST_TEST(std::abs(found[k] - expected[k]) < 1e-5, flags[1] << ", " << name << ": " << k << ": " << found[k]);
   }
-  const std::vector<double> normalized =
-      row_of({"location", "--length", "7", "--scale", "2", "--normalize"}, "Gaussian, sigma = 2");
-  BOOST_TEST(std::abs(std::accumulate(normalized.begin(), normalized.end(), 0.0) - 1) < 1e-12);
+  require_mistakes({{{"compute", "window(pointers=given)", "--set", "left_pointer=x"}, "'x' is not a number"},
+                    {{"compute", "dot", "--set", "focus=1"}, "--set: classic(dot) has no input or parameter 'focus'"}});
 }
 
 BOOST_AUTO_TEST_CASE(the_statements_of_the_papers_hold_for_any_seed) {

@@ -25,11 +25,9 @@ Finding trade_off(Cli& cli);   ///< over the values of an option at test time. S
 
 Finding model_description(Cli& cli);  ///< sub-layers, equations, parameters. Fan et al. 2021, figure 2
 
-// Small computations without a run (demonstrations.cpp, identities.cpp)
-Finding window_demonstration(Cli& cli);    ///< the mask between two pointers. Nguyen et al. 2020, figures 1 and 2
-Finding flexible_demonstration(Cli& cli);  ///< one step with a threshold. Shu & Nakayama 2017, figure 2
-Finding location_demonstration(Cli& cli);  ///< mean, Laplace and Gaussian weights. Watson 2019
-Finding identities(Cli& cli);              ///< statements of the papers, both sides computed
+// Computations without a run
+Finding computation(Cli& cli);  ///< an attention on given numbers. Nguyen et al. 2020, figures 1 and 2
+Finding identities(Cli& cli);   ///< statements of the papers, both sides computed
 
 /// The specification with the option set in every method that has it; empty if none has.
 std::string with_option(const std::string& specification, const std::string& name, const std::string& value);

@@ -210,49 +210,43 @@ Columns measured(const AttentionView& view, std::int64_t) {
   return found;
 }
 
+/// Appends a row with percentiles of the values, and the percentage of them that is at the edge.
+void add_percentiles(Table& table, const HeadSample& sample, const char* parameters, const std::string& heading,
+                     const Values& values) {
+  const auto& measure = *std::ranges::find_if(measures, [&](const Measure& one) { return heading == one.heading; });
+  const auto at_edge = std::ranges::count_if(values, [&](double x) { return x < measure.low || x > measure.high; });
+  const AttentionView& at = sample.attention;
+  std::vector<Cell> row{sample.run, name_of(at.place), at.layer, at.method, heading, parameters};
+  for (double share : {0.1, 0.5, 0.9}) row.push_back(Cell::number(percentile(values, share), 3));
+  row.push_back(Cell::number(100 * double(at_edge) / double(values.size()), 1));  // NaN without values
+  table.row(row);
+}
+
 }  // namespace
 
 Finding starts(Cli& cli) {
   RunFlags flags(cli, RunFlags::several | RunFlags::set | RunFlags::sentences);
   flags.most_sentences = 50;
   cli.parse();
-  const Runs runs = flags.runs();
-  const std::vector<std::string> names = flags.names();
+  const auto samples = [&](bool are_initial) { return samples_of(flags, 0, 0, "weights", measured, are_initial); };
+  const Samples initial = samples(true), trained = samples(false);
   Table table(
       {"run", "place", "layer", "attention", "quantity", "parameters", "10 %", "50 %", "90 %", "at the edge, %"});
-  std::size_t sentences = 0;
-  for (std::size_t r = 0; r < runs.size(); ++r) {
-    const auto run = flags.open(runs[r]);
-    sentences = flags.sentences_of(*run);
-    const std::vector<HeadSample> trained = samples_of(*run, names[r], sentences, 0, 0, measured);
-    run->restart();
-    const std::vector<HeadSample> initial = samples_of(*run, names[r], sentences, 0, 0, measured);
-    for (std::size_t a = 0; a < trained.size(); ++a)
-      for (std::size_t q = 0; q < trained[a].values.size(); ++q) {
-        const auto& [heading, after] = trained[a].values[q];
-        const AttentionView& at = trained[a].attention;
-        const auto& measure = *std::find_if(std::begin(measures), std::end(measures),
-                                            [&, &name = heading](const Measure& one) { return name == one.heading; });
-        for (const auto& [when, values] : {std::pair("initial", &initial[a].values[q].second), {"trained", &after}}) {
-          const auto at_edge = std::count_if(values->begin(), values->end(),
-                                             [&](double x) { return x < measure.low || x > measure.high; });
-          std::vector<Cell> row{names[r], name_of(at.place), at.layer, at.method, heading, when};
-          for (double share : {0.1, 0.5, 0.9})
-            row.push_back(values->empty() ? Cell() : Cell::number(percentile(*values, share), 3));
-          row.push_back(values->empty() ? Cell() : Cell::number(100 * double(at_edge) / double(values->size()), 1));
-          table.row(row);
-        }
-      }
-  }
+  for (std::size_t a = 0; a < trained.heads.size(); ++a)
+    for (std::size_t q = 0; q < trained.heads[a].values.size(); ++q) {
+      const std::string& heading = trained.heads[a].values[q].first;
+      add_percentiles(table, trained.heads[a], "initial", heading, initial.heads[a].values[q].second);
+      add_percentiles(table, trained.heads[a], "trained", heading, trained.heads[a].values[q].second);
+    }
   return {.title = "Where attentions look before and after training",
           .notes = {fmt::format(
               "Percentiles over all heads and queries of {} sentences, with the initial values of each run's seed and "
               "with its trained ones. At the edge are hidden units, centres, gates and masks whose sigmoid or tanh is "
               "saturated (beyond 0.95, or below 0.05 too), widths below 0.9 tokens, and distributions whose entropy is "
               "below 5 % of that of equal weights: a method whose numbers are there hardly learns any more.",
-              sentences)},
+              trained.sentences)},
           .tables = {{"", table}},
-          .runs = runs};
+          .runs = flags.runs()};
 }
 
 }  // namespace fovea

@@ -113,40 +113,32 @@ Table table_of_tokens(const char* what, const std::vector<std::string>& tokens, 
   return table;
 }
 
-std::vector<HeadSample> samples_of(AnalyzedRun& run, const std::string& name, std::size_t sentences,
-                                   std::int64_t first_head, std::int64_t last_head, const HeadQuantities& quantities) {
-  std::map<std::tuple<Place, int, int, std::int64_t>, HeadSample> found;
-  for (std::size_t k = 0; k < sentences; ++k)
-    for (const AttentionView& view : run.sentence(k).attentions)
-      for (std::int64_t head = first_head; head <= std::min(last_head, view.quantities.front().heads); ++head) {
-        const Columns columns = quantities(view, head);
-        if (columns.empty()) continue;
-        HeadSample& sample = found[{view.place, view.layer, view.number, head}];
-        if (sample.values.empty()) {
-          sample = {name, {view.place, view.layer, view.number, view.method}, head, columns};
-          continue;
-        }
-        for (std::size_t q = 0; q < columns.size(); ++q) {
-          std::vector<double>& all = sample.values[q].second;
-          all.insert(all.end(), columns[q].second.begin(), columns[q].second.end());
-        }
-      }
-  std::vector<HeadSample> samples;
-  for (auto& [key, sample] : found) samples.push_back(std::move(sample));
-  return samples;
-}
-
 Samples samples_of(const RunFlags& flags, std::int64_t first_head, std::int64_t last_head, const std::string& what,
-                   const HeadQuantities& quantities) {
+                   const HeadQuantities& quantities, bool are_initial) {
   const Runs runs = flags.runs();
   const std::vector<std::string> names = flags.names();
   Samples samples;
   for (std::size_t r = 0; r < runs.size(); ++r) {
     const auto run = flags.open(runs[r]);
+    if (are_initial) run->restart();
     samples.sentences = flags.sentences_of(*run);
-    std::vector<HeadSample> own = samples_of(*run, names[r], samples.sentences, first_head, last_head, quantities);
-    require(!own.empty(), "{}: none of its attentions has {}", runs[r].string(), what);
-    std::move(own.begin(), own.end(), std::back_inserter(samples.heads));
+    std::map<std::tuple<Place, int, int, std::int64_t>, HeadSample> found;
+    for (std::size_t k = 0; k < samples.sentences; ++k)
+      for (const AttentionView& view : run->sentence(k).attentions)
+        for (std::int64_t head = first_head; head <= std::min(last_head, view.quantities.front().heads); ++head) {
+          const Columns columns = quantities(view, head);
+          if (columns.empty()) continue;
+          HeadSample& sample = found[{view.place, view.layer, view.number, head}];
+          if (sample.values.empty())
+            sample = {names[r], {view.place, view.layer, view.number, view.method}, head, Columns(columns.size())};
+          for (std::size_t q = 0; q < columns.size(); ++q) {
+            auto& [name, all] = sample.values[q];
+            name = columns[q].first;
+            all.insert(all.end(), columns[q].second.begin(), columns[q].second.end());
+          }
+        }
+    require(!found.empty(), "{}: none of its attentions has {}", runs[r].string(), what);
+    for (auto& [key, sample] : found) samples.heads.push_back(std::move(sample));
   }
   return samples;
 }

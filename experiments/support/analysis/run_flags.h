@@ -90,19 +90,15 @@ using HeadQuantities = std::function<Columns(const AttentionView& view, std::int
 
 constexpr std::int64_t every_head = std::numeric_limits<std::int64_t>::max();
 
-/// Collects the quantities of heads `first_head` to `last_head` (or the last that there is) of every attention in the
-/// run's first sentences.
-std::vector<HeadSample> samples_of(AnalyzedRun& run, const std::string& name, std::size_t sentences,
-                                   std::int64_t first_head, std::int64_t last_head, const HeadQuantities& quantities);
-
 struct Samples {
   std::size_t sentences = 0;  ///< of the last run
   std::vector<HeadSample> heads;
 };
-/// The same for all chosen runs and sentences. Throws Error for a run in which no attention has any: "none of its
-/// attentions has {what}".
+/// Collects the quantities of heads `first_head` to `last_head` (or the last that there is) of every attention in the
+/// first sentences of all chosen runs, with the trained parameters or the initial ones. Throws Error for a run in which
+/// no attention has any: "none of its attentions has {what}".
 Samples samples_of(const RunFlags& flags, std::int64_t first_head, std::int64_t last_head, const std::string& what,
-                   const HeadQuantities& quantities);
+                   const HeadQuantities& quantities, bool are_initial = false);
 
 /// A row for each head, with the mean and the standard deviation of each quantity.
 Table table_of(const Samples& samples, int decimals);

@@ -7,6 +7,7 @@
 #include "attention/language/specification.h"
 #include "attention/registry.h"
 #include "experiments/support/attend/engine_flags.h"
+#include "experiments/support/text/words.h"
 #include "tensor/gemm.h"
 #include "tensor/support/suggestion.h"
 
@@ -50,6 +51,12 @@ constexpr std::pair<const char*, Tensor AttentionInput::*> whole_numbers[] = {{"
                                                                               {"documents", &AttentionInput::documents},
                                                                               {"allowed", &AttentionInput::allowed},
                                                                               {"grid", &AttentionInput::grid}};
+
+std::vector<std::int64_t> without_ones(const Shape& shape) {
+  std::vector<std::int64_t> sizes(shape.begin(), shape.end());
+  std::erase(sizes, 1);
+  return sizes;
+}
 
 /// One attention with its inputs. Error messages name the file --in and the tensor; those about the shapes of optional
 /// inputs are the attention's own.
@@ -196,8 +203,8 @@ class Computation {
     for (const NamedParameter& parameter : attention_->parameters()) {
       known_.push_back(parameter.name);
       Tensor values = Variable(parameter.variable).value(), own = given(parameter.name);
-      // a parameter with a dimension of heads is accepted for one head
-      if (own.defined() && own.rank() == values.rank() + 1 && own.size(0) == 1) own = own.squeeze(0);
+      // a parameter may have other dimensions of one: that of the heads, for example
+      if (own.defined() && without_ones(own.shape()) == without_ones(values.shape())) own = own.reshape(values.shape());
       if (own.defined() && (own.shape() != values.shape() || !is_float(own.dtype())))
         refuse(parameter.name, "f32, f64 or bf16 " + values.shape().str());
       values.copy_from(own.defined() ? own : converted(values));

@@ -133,30 +133,8 @@ SheetRuns runs_of(const Sheet& sheet, const std::vector<RunResult>& runs, Rates 
 /// layer is first, middle, which only stacks of three or more layers have, or last). NaN if the run does not have it.
 double measured(const RunResult& run, const std::string& metric);
 
-/// The runs of a row in a task; none if it was not trained.
-const SeedRuns& runs_of(const SheetRuns& all, const std::string& row, const std::string& task);
-
-/// The metric of a column in a row, whose part takes the place of $part.
-std::string metric_of(const Sheet::Column& column, const Sheet::Row& row);
-
 /// The metrics that a column's metric is made of: several if it is a mean ("mean: ROUGE-1 F1, ROUGE-2 F1").
 std::vector<std::string> metrics_of(const std::string& metric);
-
-/// The paper's number in a column; NaN if it gives none.
-double printed(const Sheet& sheet, const Sheet::Column& column, const Sheet::Row& row);
-
-/// Ours in the unit of the column, a value for each run of the row that has one.
-std::vector<double> our_values(const SheetRuns& runs, const Sheet::Column& column, const Sheet::Row& row);
-
-/// our_values(), with the sums over test examples that they are made of if they are scores of the same examples.
-SeededScore seeded_score(const SheetRuns& runs, const Sheet::Column& column, const Sheet::Row& row);
-
-/// How much seeds differ in a column: of all runs that are trained alike or, if these do not have the column, of the
-/// sheet's rows.
-SeedSpread spread_of(const Sheet& sheet, const SheetRuns& runs, const Sheet::Column& column);
-
-/// The 95 % interval, "-1.23 to 0.50"; empty if it is unknown.
-std::string interval_text(const SeededDifference& difference, int decimals);
 
 /// The sheet as the paper prints it: for each column the paper's numbers beside ours. Rows without any are left out.
 Table sheet_table(const Sheet& sheet, const SheetRuns& runs);
@@ -176,8 +154,14 @@ struct CheckedClaim {
   struct Side {
     std::string metric = {};
     SeedRuns runs = {};
-    double value = std::nan("");
-    bool operator==(const Side&) const = default;
+    double value = std::nan(""), in_paper = std::nan("");
+    std::string name = {};  ///< "BLEU of 'Yang'"; empty for a constant, as are the other two
+    const Sheet::Row* row = nullptr;
+    const Sheet::Column* column = nullptr;
+
+    bool is_same(const Side& other) const {
+      return metric == other.metric && runs == other.runs && value == other.value;
+    }
   };
   Sheet::Claim claim;
   std::string numbers = {};  ///< "31.2 and 30.41"
@@ -194,8 +178,8 @@ struct CheckedClaim {
   std::vector<Cell> cells() const;
   /// Whether two tables state the same about the same runs.
   bool is_same_comparison(const CheckedClaim& other) const {
-    return claim.is_required == other.claim.is_required && sign == other.sign && left == other.left &&
-           right == other.right;
+    return claim.is_required == other.claim.is_required && sign == other.sign && left.is_same(other.left) &&
+           right.is_same(other.right);
   }
   /// "holds", "cannot tell: a difference of 1.21 would have been found four times in five"
   std::string verdict_text() const;

@@ -11,80 +11,12 @@
 #include "experiments/support/report/sheet.h"
 #include "experiments/support/text/split_mix.h"
 #include "tensor/error.h"
-#include "tensor/support/suggestion.h"
 
 namespace fovea {
 
 namespace fs = std::filesystem;
 
-std::vector<Item> load_items(const std::string& tier) {
-  const fs::path path = fs::path(sheets_directory()) / "items.json";
-  const Json json = load_json(path);
-  using Texts = std::vector<std::string>;
-  std::vector<Item> items;
-  reading_json(path.string(), [&] {
-    for (const Json& each : json) {
-      Item& item = items.emplace_back(Item{each.at("id"), each.at("title"), each.value("shows", ""), {}, {}});
-      item.sheets = each.value("sheets", Texts());
-      for (const Json& command : each.value("commands", std::vector<Json>())) {
-        const Texts tiers = command.value("tiers", Texts());
-        if (tiers.empty() || std::ranges::count(tiers, tier) > 0)
-          item.commands.push_back({command.at("run"), command.value("shows", Texts()), command.value("keep", false)});
-      }
-    }
-  });
-  return items;
-}
-
-std::vector<Item> chosen_items(const std::vector<Item>& all, const std::vector<std::string>& ids) {
-  if (ids.empty()) return all;
-  std::vector<std::string> known;
-  for (const Item& item : all) known.push_back(item.id);
-  std::vector<bool> is_chosen(all.size());
-  for (const std::string& id : ids) {
-    const bool is_whole = std::ranges::count(known, id) > 0;  // "N-T1" is not "N-T11"
-    bool is_found = false;
-    for (std::size_t k = 0; k < all.size(); ++k)
-      if (is_whole ? known[k] == id : known[k].starts_with(id)) is_chosen[k] = is_found = true;
-    require(is_found, "there is no item '{}'{}; `reproduce --list` prints them", id, did_you_mean(id, known));
-  }
-  std::vector<Item> chosen;
-  for (std::size_t k = 0; k < all.size(); ++k)
-    if (is_chosen[k]) chosen.push_back(all[k]);
-  return chosen;
-}
-
-std::vector<std::string> words_of_command(const std::string& command) {
-  std::vector<std::string> words;
-  char quote = 0;
-  bool is_open = false, in_braces = false;
-  for (char c : command) {
-    const bool is_quote = !in_braces && (quote ? c == quote : c == '\'' || c == '"');
-    const bool ends = c == ' ' && !quote && !in_braces;
-    if (c == '{' || c == '}') in_braces = c == '{';
-    if (!ends && !is_open) words.emplace_back();
-    is_open = !ends;
-    if (is_quote)
-      quote = quote ? 0 : c;
-    else if (!ends)
-      words.back() += c;
-  }
-  return words;
-}
-
-namespace fs = std::filesystem;
-
 namespace {
-
-/// The texts in braces.
-std::vector<std::string> references_of(const std::string& text) {
-  std::vector<std::string> references;
-  for (std::size_t open = text.find('{'); open != std::string::npos; open = text.find('{', open + 1)) {
-    const std::size_t close = text.find('}', open);
-    if (close != std::string::npos) references.push_back(text.substr(open + 1, close - open - 1));
-  }
-  return references;
-}
 
 /// The name is made from everything that decides the run's result.
 std::string name_of(const RunJob& job) {
@@ -93,10 +25,6 @@ std::string name_of(const RunJob& job) {
   const bool is_test = job.kind == RunJob::Kind::test;
   return fmt::format("{}-{:016x}", job.program,
                      stable_hash(fmt::format("{} {} {}", job.needs, !is_test, flags_text(sorted))));
-}
-
-void replace(std::string& text, const std::string& placeholder, const std::string& by) {
-  if (const std::size_t at = text.find(placeholder); at != std::string::npos) text.replace(at, placeholder.size(), by);
 }
 
 }  // namespace
@@ -159,25 +87,13 @@ void NeededRuns::append(std::vector<std::string>& names, const std::string& run)
   if (std::ranges::count(names, run) == 0) names.push_back(run);
 }
 
-std::vector<std::string> NeededRuns::runs_of(const Item& item) const {
-  std::vector<std::string> names;
-  for (const std::string& sheet : item.sheets)
-    for (const TableRow& row : rows_)
-      if (row.sheet->name == sheet)
-        for (const std::string& run : row.runs) append(names, run);
-  for (const ItemCommand& command : item.commands)
-    for (const std::string& run : models_of(command)) append(names, run);
-  return names;
+void NeededRuns::append_runs(std::vector<std::string>& names, const std::string& sheet) const {
+  for (const TableRow& row : rows_)
+    if (row.sheet->name == sheet)
+      for (const std::string& run : row.runs) append(names, run);
 }
 
-std::vector<std::string> NeededRuns::models_of(const ItemCommand& command) const {
-  std::vector<std::string> names;
-  for (const std::string& reference : references_of(command.text))
-    if (const std::string run = first_run(reference); !run.empty()) names.push_back(run);
-  return names;
-}
-
-std::string NeededRuns::first_run(const std::string& reference) const {
+std::string NeededRuns::run_of(const std::string& reference) const {
   const std::size_t slash = reference.find('/');
   if (slash == std::string::npos) return "";
   const Sheet& of = sheet(reference.substr(0, slash));
@@ -189,8 +105,11 @@ std::string NeededRuns::first_run(const std::string& reference) const {
 
 std::vector<std::string> NeededRuns::arguments(const std::string& name) const {
   const RunJob& job = jobs_.at(name);
+  constexpr std::string_view data = "{data}";
   std::vector<std::string> arguments = arguments_of(job.flags);
-  for (std::string& argument : arguments) replace(argument, "{data}", places_.data.string());
+  for (std::string& argument : arguments)
+    if (const std::size_t at = argument.find(data); at != std::string::npos)
+      argument.replace(at, data.size(), places_.data.string());
   if (job.kind == RunJob::Kind::test)
     arguments.insert(arguments.begin(), {"--model=" + directory(job.needs).string(), "--evaluate=test"});
   else
@@ -200,21 +119,6 @@ std::vector<std::string> NeededRuns::arguments(const std::string& name) const {
   for (const std::string& row : job.made_for) rows += (rows.empty() ? "" : "; ") + row;
   arguments.insert(arguments.end(), {"--made-for=" + rows, "--out=" + directory(name).string(), "--threads=1"});
   return arguments;
-}
-
-std::vector<std::string> NeededRuns::arguments(const ItemCommand& command, const fs::path& item_directory) const {
-  std::vector<std::string> words = words_of_command(substituted(command.text, variables_of(tier_)));
-  for (std::string& word : words)
-    for (const std::string& reference : references_of(word)) {
-      const std::string run = first_run(reference);
-      const fs::path path = !run.empty()          ? directory(run)
-                            : reference == "out"  ? item_directory
-                            : reference == "data" ? places_.data
-                                                  : fs::path();
-      if (!path.empty()) replace(word, "{" + reference + "}",
-                                 path.string());  // others are the program's own
-    }
-  return words;
 }
 
 const RunResult* NeededRuns::result(const std::string& name) {

@@ -1,5 +1,4 @@
-/// The items of `reproduce`, every table and figure of the five papers, as data (experiments/sheets/items.json); and
-/// the runs of the papers' tables at one tier.
+/// The runs of the papers' tables at one tier.
 #pragma once
 #include <filesystem>
 #include <map>
@@ -10,29 +9,6 @@
 #include "experiments/support/report/sheet.h"
 
 namespace fovea {
-
-/// A command of an item. {SHEET/ROW} stands for the directory of that row's first run, {out} for the item's directory,
-/// {data} for that of the public data, and $NAME for a variable of the tier.
-struct ItemCommand {
-  std::string text;
-  std::vector<std::string> shows;  ///< the output must contain each of these texts
-  bool is_kept = false;            ///< its output has no text of the data, and is kept with the runs
-};
-
-struct Item {
-  std::string id, title;
-  std::string shows;  ///< what the item must show, for readers
-  std::vector<std::string> sheets;
-  std::vector<ItemCommand> commands;  ///< those of one tier
-};
-
-/// All items, in the order of the papers, with the commands that are run at a tier.
-std::vector<Item> load_items(const std::string& tier);
-/// The items with these ids or beginnings of ids ("N-T1", "Y"); all without any. Throws Error for an unknown id.
-std::vector<Item> chosen_items(const std::vector<Item>& all, const std::vector<std::string>& ids);
-
-/// The words of a command line; quotes and braces keep spaces together.
-std::vector<std::string> words_of_command(const std::string& command);
 
 /// One call of a program that leaves a run.
 struct RunJob {
@@ -57,11 +33,12 @@ class NeededRuns {
   };
   NeededRuns(std::string tier, Places places);
 
-  /// The names of an item's runs in the order of its rows, each behind the run that it needs: those of its sheets, and
-  /// those whose models its commands read.
-  std::vector<std::string> runs_of(const Item& item) const;
-  /// The runs whose models a command reads.
-  std::vector<std::string> models_of(const ItemCommand& command) const;
+  /// Appends a run, behind the one that it needs, unless it is there already; or all runs of a sheet, in the order of
+  /// its rows.
+  void append(std::vector<std::string>& names, const std::string& run) const;
+  void append_runs(std::vector<std::string>& names, const std::string& sheet) const;
+  /// The first run of a reference SHEET/ROW; empty for other text. Throws Error for a row that is not trained.
+  std::string run_of(const std::string& reference) const;
 
   const std::map<std::string, RunJob>& jobs() const { return jobs_; }
   const std::map<std::string, Sheet>& sheets() const { return sheets_; }
@@ -78,8 +55,6 @@ class NeededRuns {
 
   /// The arguments with which a program makes a run, or continues it.
   std::vector<std::string> arguments(const std::string& name) const;
-  /// A command with its placeholders replaced, split into program and arguments.
-  std::vector<std::string> arguments(const ItemCommand& command, const std::filesystem::path& item_directory) const;
 
   /// The finished runs of a sheet's rows; with searched learning rates those that are kept.
   SheetRuns finished(const Sheet& sheet, Rates rates = Rates::given);
@@ -109,9 +84,6 @@ class NeededRuns {
     const RunResult* run;
   };
   std::vector<Trial> trials_of(const TableRow& row) const;
-  /// The first run of a reference SHEET/ROW; empty for other text.
-  std::string first_run(const std::string& reference) const;
-  void append(std::vector<std::string>& names, const std::string& run) const;
   SeedRuns finished(const TableRow& row);
 
   std::string tier_;

@@ -1,7 +1,6 @@
 #include "experiments/support/reproduce/pages.h"
 
 #include <algorithm>
-#include <fstream>
 #include <iterator>
 #include <optional>
 #include <set>
@@ -19,7 +18,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr const char* page_title = "The papers' statements, measured";
 constexpr const char* of_searched_rates = ", with searched learning rates";
 
 struct Paper {
@@ -31,10 +29,10 @@ struct Paper {
 };
 
 /// The papers of the items, in their order, each sheet once.
-std::vector<Paper> papers_of(const NeededRuns& needed, const std::vector<PlannedItem>& items) {
+std::vector<Paper> papers_of(const NeededRuns& needed, const std::vector<Item>& items) {
   std::vector<Paper> papers;
   std::set<std::string> known;
-  for (const PlannedItem& item : items)
+  for (const Item& item : items)
     for (const std::string& name : item.sheets) {
       if (!known.insert(name).second) continue;
       const std::string key = name.substr(0, name.find('-'));
@@ -222,8 +220,10 @@ constexpr const char* about_main_statements =
     "search. The sections of the papers have all their statements, and say how far to trust our numbers.";
 
 /// The page on the papers of the items. Links to figures are relative to the directory `from`.
-Finding page_on(NeededRuns& needed, const std::vector<PlannedItem>& items, const fs::path& from) {
-  Finding page{.title = page_title, .subtitle = "tier " + needed.tier(), .notes = {own_words(needed, "summary")}};
+Finding page_on(NeededRuns& needed, const std::vector<Item>& items, const fs::path& from) {
+  Finding page{.title = "The papers' statements, measured",
+               .subtitle = "tier " + needed.tier(),
+               .notes = {own_words(needed, "summary")}};
   Table main({"paper", "what it is known for", "difference, paper", "ours (95 % interval), given learning rates",
               "ours, searched learning rates"});
   Table verdicts({"paper", "hold", "do not hold", "cannot tell", "not measured"});
@@ -248,7 +248,7 @@ Finding page_on(NeededRuns& needed, const std::vector<PlannedItem>& items, const
       {.title = "How to read this page", .notes = {text_beside_sheets("reading")}, .tables = {{"", verdicts}}}};
   std::move(sections.begin(), sections.end(), std::back_inserter(page.sections));
   Finding outputs{.title = "Outputs of commands"};
-  for (const PlannedItem& item : items) {
+  for (const Item& item : items) {
     Finding section{.title = item.id, .subtitle = item.title};
     if (!item.shows.empty()) section.notes.push_back("Expected: " + item.shows);
     add_outputs(section, needed, item, from);
@@ -259,23 +259,11 @@ Finding page_on(NeededRuns& needed, const std::vector<PlannedItem>& items, const
   return page;
 }
 
-/// Throws Error unless the file can be written and has no other contents than such a page.
-void require_replaceable(const fs::path& file) {
-  const fs::path directory = fs::absolute(file).parent_path();
-  require(file != "-", "--results -: the page is written into a file; name one");
-  require(!fs::is_directory(file), "--results {}: this is a directory; name a file", file.string());
-  require(fs::is_directory(directory), "--results {}: there is no directory {}", file.string(), directory.string());
-  std::string first_line;
-  std::getline(std::ifstream(file), first_line);
-  require(!fs::exists(file) || first_line.starts_with(fmt::format("# {}: tier ", page_title)),
-          "--results {}: the file exists and was not written by this command; name another one", file.string());
-}
-
 }  // namespace
 
 // ---- The report
 
-std::vector<std::string> problems_of(NeededRuns& needed, const PlannedItem& item) {
+std::vector<std::string> problems_of(NeededRuns& needed, const Item& item) {
   std::vector<std::string> problems;
   for (const std::string& run : item.runs)
     if (const RunResult* result = needed.result(run); !result)
@@ -297,18 +285,18 @@ std::vector<std::string> problems_of(NeededRuns& needed, const PlannedItem& item
   for (const Step& step : item.steps) {
     if (!step.has_inputs) continue;
     if (!fs::exists(step.output)) {
-      problems.push_back("failed: " + step.command.text);
+      problems.push_back("failed: " + step.text);
       continue;
     }
     const std::string output = text_of_file(step.output);
-    for (const std::string& text : step.command.shows)
+    for (const std::string& text : step.shows)
       if (output.find(text) == std::string::npos)
-        problems.push_back(fmt::format("'{}' is not in the output of {}", text, step.command.text));
+        problems.push_back(fmt::format("'{}' is not in the output of {}", text, step.text));
   }
   return problems;
 }
 
-Finding report_on(NeededRuns& needed, const std::vector<PlannedItem>& items,
+Finding report_on(NeededRuns& needed, const std::vector<Item>& items,
                   const std::vector<std::vector<std::string>>& problems) {
   Table states({"item", "", "state"});
   std::size_t done = 0;
@@ -326,12 +314,10 @@ Finding report_on(NeededRuns& needed, const std::vector<PlannedItem>& items,
   return report;
 }
 
-void write_results(NeededRuns& needed, const std::vector<PlannedItem>& items, const fs::path& file) {
-  require_replaceable(file);
-  std::vector<PlannedItem> kept = items;  // of their commands those whose outputs may be kept
+void write_results(NeededRuns& needed, const std::vector<Item>& items, const fs::path& file) {
+  std::vector<Item> kept = items;  // of their commands those whose outputs may be kept
   for (std::size_t k = 0; k < items.size(); ++k)
-    std::erase_if(kept[k].steps,
-                  [&](const Step& step) { return !step.command.is_kept || !output_of(needed, items[k], step); });
+    std::erase_if(kept[k].steps, [&](const Step& step) { return !step.is_kept || !output_of(needed, items[k], step); });
   const std::string page = contents_of(page_on(needed, kept, fs::absolute(file).parent_path()), Format::markdown);
   require(!needed.read_runs().empty(), "--results: there is no finished run for a table of the tier '{}' in {} or {}",
           needed.tier(), (needed.places().out / "runs").string(), needed.places().kept.string());

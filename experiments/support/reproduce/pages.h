@@ -4,21 +4,21 @@
 #include <string>
 #include <vector>
 
-#include "experiments/support/reproduce/item_outputs.h"
+#include "experiments/support/reproduce/items.h"
 
 namespace fovea {
 
 /// The reasons why an item does not count as done, a sentence each; none if it is done.
-std::vector<std::string> problems_of(NeededRuns& needed, const PlannedItem& item);
+std::vector<std::string> problems_of(NeededRuns& needed, const Item& item);
 
 /// The report on all items, in their order. `problems`: those of each item.
-Finding report_on(NeededRuns& needed, const std::vector<PlannedItem>& items,
+Finding report_on(NeededRuns& needed, const std::vector<Item>& items,
                   const std::vector<std::vector<std::string>>& problems);
 
 /// Writes the page of results as Markdown, atomically. A section for each paper with finished runs: our own words about
 /// it, if experiments/sheets/PAPER.md has any ("nguyen.md"); the verdicts on its statements; its tables, with the
 /// learning rates of the recipes and, where all rows were searched, with searched ones; and how all of it was made.
-/// Throws Error if no run is finished, if a record is damaged, and for a file that exists and is not such a page.
-void write_results(NeededRuns& needed, const std::vector<PlannedItem>& items, const std::filesystem::path& file);
+/// Throws Error if no run is finished, and if a record is damaged.
+void write_results(NeededRuns& needed, const std::vector<Item>& items, const std::filesystem::path& file);
 
 }  // namespace fovea

@@ -1,0 +1,481 @@
+// The numbers that runs have in a sheet's table, the table with the paper's numbers beside ours, and the paper's
+// statements about its numbers, judged by ours.
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <set>
+#include <tuple>
+
+#include <fmt/core.h>
+
+#include "experiments/support/metrics/statistics.h"
+#include "experiments/support/report/run_collection.h"
+#include "experiments/support/report/sheet.h"
+#include "experiments/support/text/number.h"
+#include "experiments/support/text/words.h"
+#include "tensor/error.h"
+#include "tensor/support/suggestion.h"
+
+namespace fovea {
+
+// ---- The runs of a sheet, and their numbers
+
+SheetRuns runs_of(const Sheet& sheet, const std::vector<RunResult>& runs, Rates rates) {
+  SheetRuns found;
+  std::map<std::string, std::string> examples;  // by task: those of its first run
+  std::vector<std::string> names;               // of all rows
+  for (const Sheet::Task& task : sheet.tasks)
+    for (const Sheet::Row& row : sheet.rows) {
+      names.push_back(name_of(sheet, task, row));
+      const std::string name = name_of(sheet, task, row, rates);
+      for (const RunResult& run : runs) {
+        if (!run.failure.empty() || std::ranges::count(run.made_for, name) == 0) continue;
+        const std::string key = key_of_examples(run);
+        if (examples.try_emplace(task.name, key).first->second != key) continue;
+        SeedRuns& of_row = found[{row.name, task.name}];
+        const auto is_in_place = [&](const RunResult* one) { return one->seed == run.seed; };
+        if (of_row.empty() || (agree_but_for_seed(*of_row.front(), run) && std::ranges::none_of(of_row, is_in_place)))
+          of_row.push_back(&run);
+      }
+    }
+  for (auto& [key, of_row] : found) std::ranges::sort(of_row, [](auto* a, auto* b) { return a->seed < b->seed; });
+  for (const RunResult& run : runs)
+    for (const std::string& name : run.made_for) {
+      if (!name.starts_with(sheet.name + ":") && !name.starts_with(sheet.name + ",")) continue;
+      const bool is_known = std::ranges::any_of(names, [&](const std::string& row) {
+        return name == row || name.starts_with(row + " (");  // a searched rate, or a trial of the search
+      });
+      require(is_known, "{}: was made for '{}', which is no row of the sheet{}", run.directory.string(), name,
+              did_you_mean(name, names));
+    }
+  return found;
+}
+
+namespace {
+
+constexpr std::string_view mean_prefix = "mean:";
+
+/// The percentage of an attention within a distance: "2: encoder.last.attention".
+double within(const TestResult& test, const std::string& metric) {
+  const std::size_t colon = metric.find(": "), first_dot = metric.find('.'), last_dot = metric.rfind('.');
+  require(colon < first_dot && first_dot < last_dot && last_dot != std::string::npos,
+          "'within {}': expected within DISTANCE: STACK.LAYER.ATTENTION", metric);
+  const std::string layer = metric.substr(first_dot + 1, last_dot - first_dot - 1);
+  const int distance = number<int>(metric.substr(0, colon)).value_or(-1);
+  std::vector<double> of_layers;
+  for (int k = 0;; ++k) {
+    auto found = test.attention_within.find(
+        fmt::format("{}.{}{}", metric.substr(colon + 2, first_dot - colon - 2), k, metric.substr(last_dot)));
+    if (found == test.attention_within.end() || !found->second.contains(distance)) break;
+    of_layers.push_back(found->second.at(distance));
+  }
+  if (of_layers.empty() || (layer == "middle" && of_layers.size() < 3)) return std::nan("");
+  return layer == "first"  ? of_layers.front()
+         : layer == "last" ? of_layers.back()
+                           : of_layers[of_layers.size() / 2 - 1];
+}
+
+}  // namespace
+
+std::vector<std::string> metrics_of(const std::string& metric) {
+  if (!metric.starts_with(mean_prefix)) return {metric};
+  std::vector<std::string> metrics;
+  for (const std::string_view one : split_columns(std::string_view(metric).substr(mean_prefix.size()), ','))
+    metrics.push_back(trimmed(one));
+  return metrics;
+}
+
+double measured(const RunResult& run, const std::string& metric) {
+  if (metric.starts_with(mean_prefix)) {
+    std::vector<double> values;
+    for (const std::string& one : metrics_of(metric)) values.push_back(measured(run, one));
+    return mean(values);
+  }
+  if (metric == "parameters") return double(run.parameters);
+  if (run.training && metric == "steps/s") return run.training->steps_per_cpu_second();
+  if (run.training && metric == "dev " + run.training->score_name) return run.training->best_score;
+  if (run.tests.empty()) return std::nan("");
+  const TestResult& test = run.tests.front();
+  constexpr std::string_view within_prefix = "within ";
+  if (metric.starts_with(within_prefix)) return within(test, metric.substr(within_prefix.size()));
+  if (metric == "source length") return test.source_length.value_or(std::nan(""));
+  if (metric == "ms/sentence")
+    return test.decoding ? 1000 * test.decoding->cpu / double(test.examples.size()) : std::nan("");
+  const double value = value_of(test, metric);
+  // A model without windows scores the whole source at every step.
+  return std::isnan(value) && metric == "window" ? test.source_length.value_or(value) : value;
+}
+
+namespace {
+
+/// The values of runs, times the factor; with the scores that they are made of, if it is a score of the same examples.
+SeededScore seeded_score(const SeedRuns& runs, const std::string& metric, double factor) {
+  SeededScore scores{.values = {}, .factor = factor};
+  for (const RunResult* run : runs) {
+    if (const double value = measured(*run, metric); !std::isnan(value)) scores.values.push_back(factor * value);
+    if (const TextScore* score = run->tests.empty() ? nullptr : score_of(*run, run->tests.front().set, metric))
+      scores.metrics.push_back(score->metric);
+  }
+  if (scores.values.size() == runs.size())
+    for (const RunResult* run : runs) scores.seeds.push_back(run->seed);
+  const bool is_one_test = scores.metrics.size() == scores.values.size() &&
+                           std::ranges::all_of(scores.metrics, [&](const SummedMetric& one) {
+                             return one.examples() == scores.metrics.front().examples();
+                           });
+  if (!is_one_test) scores.metrics.clear();
+  return scores;
+}
+
+/// The data of a run for readers: "generated", or the path without the directory of the public data, of other absolute
+/// paths the last two parts.
+std::string data_name(const RunResult& run) {
+  constexpr std::string_view public_data = "{data}/";
+  const std::string data = run.configuration.value("data", "");
+  if (data.starts_with("generated")) return "generated";
+  if (data.starts_with(public_data)) return data.substr(public_data.size());
+  const std::filesystem::path path = data;
+  return path.is_absolute() ? path.parent_path().filename() / path.filename() : path;
+}
+
+/// A sheet with the runs of its rows.
+struct MeasuredSheet {
+  const Sheet& sheet;
+  const SheetRuns& all;
+
+  const Sheet::Row& plain() const { return sheet.rows.front(); }
+  const SeedRuns& runs(const Sheet::Column& column, const Sheet::Row& row) const {
+    static const SeedRuns none;
+    const auto found = all.find({row.name, column.task});
+    return found == all.end() ? none : found->second;
+  }
+  /// The metric of a column in a row, whose part takes the place of $part.
+  static std::string metric(const Sheet::Column& column, const Sheet::Row& row) {
+    return substituted(column.metric, {{"part", row.part}});
+  }
+  /// The paper's number; NaN if it gives none.
+  double printed(const Sheet::Column& column, const Sheet::Row& row) const {
+    const auto place =
+        std::size_t(std::count_if(sheet.columns.data(), &column, [](auto& one) { return one.is_printed; }));
+    return column.is_printed && place < row.printed.size() ? row.printed[place] : std::nan("");
+  }
+  SeededScore score(const Sheet::Column& column, const Sheet::Row& row) const {
+    return seeded_score(runs(column, row), metric(column, row), column.factor);
+  }
+  /// Ours in the unit of the column, a value for each run of the row that has one.
+  std::vector<double> ours(const Sheet::Column& column, const Sheet::Row& row) const {
+    return score(column, row).values;
+  }
+
+  /// How much seeds differ in a column: of all runs that are trained alike or, if these do not have the column, of the
+  /// sheet's rows.
+  SeedSpread spread(const Sheet::Column& column) const {
+    std::vector<SeededScore> rows;
+    if (const auto alike = all.alike.find(column.task); alike != all.alike.end()) {
+      const auto [known, is_new] = alike->second->spreads.try_emplace({column.metric, column.factor});
+      if (is_new) {
+        for (const SeedRuns& seeds : alike->second->rows)
+          rows.push_back(seeded_score(seeds, column.metric, column.factor));
+        known->second = seed_spread(rows);
+      }
+      if (known->second.within_rows.degrees > 0) return known->second;
+      rows.clear();
+    }
+    for (const Sheet::Row& row : sheet.rows) rows.push_back(score(column, row));
+    return seed_spread(rows);
+  }
+
+  bool has_runs(const std::string& task) const {
+    return std::ranges::any_of(all, [&](const auto& row) { return row.first.second == task; });
+  }
+  bool has_ours(const Sheet::Column& column) const {
+    return std::ranges::any_of(sheet.rows, [&](const Sheet::Row& row) { return !ours(column, row).empty(); });
+  }
+  /// Whether the column has tests against the first row: the first score of each task that its runs have.
+  bool is_tested(const Sheet::Column& column) const {
+    const auto is_score = [&](const Sheet::Column& one) {
+      return one.task == column.task && !score(one, plain()).metrics.empty();
+    };
+    const auto first = std::ranges::find_if(sheet.columns, is_score);
+    return first != sheet.columns.end() && &*first == &column;
+  }
+  /// The data of all runs of a task.
+  std::string data(const std::string& task) const {
+    std::set<std::string> names;
+    for (const auto& [key, of_row] : all)
+      for (const RunResult* run : of_row)
+        if (key.second == task) names.insert(data_name(*run));
+    return listed(std::vector<std::string>(names.begin(), names.end()), ", ");
+  }
+  /// The name of a column's task, if the sheet has several.
+  std::string prefix(const Sheet::Column& column) const { return sheet.tasks.size() > 1 ? column.task + " " : ""; }
+};
+
+}  // namespace
+
+// ---- Statements
+
+namespace {
+
+using Side = CheckedClaim::Side;
+
+/// "BLEU[Enc (AW)]", or a number.
+Side side_of(const MeasuredSheet& measured, const std::string& text) {
+  const std::string& sheet = measured.sheet.name;
+  if (const std::optional<double> value = number<double>(text)) return {.value = *value, .in_paper = *value};
+  const std::size_t open = text.find('[');
+  require(open != std::string::npos && text.ends_with(']'), "sheet '{}': '{}' is neither a number nor COLUMN[ROW]",
+          sheet, text);
+  const std::string heading = text.substr(0, open);
+  const Sheet::Row& row = measured.sheet.row(text.substr(open + 1, text.size() - open - 2));
+  for (const Sheet::Column& column : measured.sheet.columns)
+    if (heading == column.heading || heading == column.task + " " + column.heading)
+      return {.metric = measured.metric(column, row),
+              .runs = measured.runs(column, row),
+              .value = mean(measured.ours(column, row)),
+              .in_paper = measured.printed(column, row),
+              .name = fmt::format("{} of '{}'", heading, row.name),
+              .row = &row,
+              .column = &column};
+  fail("sheet '{}': '{}': there is no column '{}'", sheet, text, heading);
+}
+
+/// A comparison in a claim, and its words in a sentence. Numbers that differ by less than `tolerance` count as equal.
+struct Relation {
+  const char *sign, *words;
+  bool (*holds)(double left, double right, double tolerance);
+};
+constexpr Relation relations[] = {
+    {">=", "is at least", [](double left, double right, double tolerance) { return left >= right - tolerance; }},
+    {"<=", "is at most", [](double left, double right, double tolerance) { return left <= right + tolerance; }},
+    {">", "is above", [](double left, double right, double) { return left > right; }},
+    {"<", "is below", [](double left, double right, double) { return left < right; }},
+    {"=", "equals", [](double left, double right, double tolerance) { return std::abs(left - right) <= tolerance; }}};
+
+/// The first sign between spaces behind COLUMN[ROW], whose names may contain signs, and the place of the space before
+/// the sign. Throws Error if there is none.
+std::pair<const Relation*, std::size_t> relation_of(const Sheet& sheet, const std::string& claim) {
+  const std::size_t left = claim.find(']');
+  for (std::size_t at = left == std::string::npos ? 0 : left; at < claim.size(); ++at)
+    for (const Relation& one : relations)
+      if (claim.compare(at, std::string_view(one.sign).size() + 2, fmt::format(" {} ", one.sign)) == 0)
+        return {&one, at};
+  fail("sheet '{}': '{}' has none of the signs >, <, >=, <=, =", sheet.name, claim);
+}
+
+/// "BLEU of 'Yang' is above that of 'Vaswani'".
+std::string words_of(const Side& left, const Relation& relation, const Side& right) {
+  const auto name = [](const Side& one) { return one.row ? one.name : fmt::format("{:g}", one.value); };
+  const bool is_same = left.row && right.row && left.column == right.column;
+  return fmt::format("{} {} {}", name(left), relation.words,
+                     is_same ? "that of '" + right.row->name + "'" : name(right));
+}
+
+/// The verdict on a difference, of which a claim says that it is positive, or with < negative.
+Verdict verdict_on(const SeededDifference& difference, const std::string& sign) {
+  auto [low, high] = difference.interval();
+  if (sign.starts_with('<')) std::tie(low, high) = std::pair(-high, -low);
+  return low > 0 ? Verdict::holds : high < 0 ? Verdict::fails : Verdict::open;
+}
+
+std::string interval_text(const SeededDifference& difference, int decimals) {
+  const auto [low, high] = difference.interval();
+  return std::isnan(low) ? "" : fmt::format("{:.{}f} to {:.{}f}", low, decimals, high, decimals);
+}
+
+}  // namespace
+
+std::vector<CheckedClaim> check_claims(const Sheet& sheet, const SheetRuns& runs) {
+  const MeasuredSheet measured{sheet, runs};
+  std::vector<CheckedClaim> checked;
+  std::map<const Sheet::Column*, SeedSpread> spreads;
+  for (const Sheet::Claim& claim : sheet.claims) {
+    const auto [relation, at] = relation_of(sheet, claim.text);
+    const std::string sign = relation->sign;
+    CheckedClaim& one = checked.emplace_back(CheckedClaim{.claim = claim, .sign = sign});
+    const Side left = one.left = side_of(measured, trimmed(claim.text.substr(0, at)));
+    const Side right = one.right = side_of(measured, trimmed(claim.text.substr(at + sign.size() + 2)));
+    one.words = words_of(left, *relation, right);
+    one.decimals = left.column ? left.column->decimals : 2;
+    one.in_paper = left.in_paper - right.in_paper;
+    if (std::isnan(left.value) || std::isnan(right.value)) continue;
+    one.numbers = fmt::format("{:.4g} and {:.4g}", left.value, right.value);
+    const double tolerance = 1e-6 * std::max({1.0, std::abs(left.value), std::abs(right.value)});
+    one.verdict = relation->holds(left.value, right.value, tolerance) ? Verdict::holds : Verdict::fails;
+    if (claim.is_required || sign == "=" || !left.column || left.column != right.column) continue;
+    const Sheet::Column& column = *left.column;
+    if (column.metric == "steps/s" || column.metric == "ms/sentence") {
+      one.verdict = Verdict::open;
+      one.why_open = "speeds are not judged, because other work changes them";
+      continue;
+    }
+    if (!spreads.contains(&column)) spreads[&column] = measured.spread(column);
+    one.difference =
+        seeded_difference(measured.score(column, *left.row), measured.score(column, *right.row), spreads[&column]);
+    one.verdict = verdict_on(*one.difference, sign);
+  }
+  return checked;
+}
+
+namespace {
+
+const char* word_of(Verdict verdict) {
+  return verdict == Verdict::holds   ? "holds"
+         : verdict == Verdict::fails ? "does not hold"
+         : verdict == Verdict::open  ? "cannot tell"
+                                     : "not measured";
+}
+
+/// Whether the numbers do not differ clearly, but the paper's difference lies outside their interval.
+bool excludes_the_papers(const CheckedClaim& one) {
+  if (one.verdict != Verdict::open || !one.difference) return false;
+  const auto [low, high] = one.difference->interval();
+  return one.in_paper < low || one.in_paper > high;
+}
+
+constexpr const char* paper_is_outside = "; the paper's lies outside the interval";
+
+}  // namespace
+
+std::string CheckedClaim::verdict_text() const {
+  const char* text = word_of(verdict);
+  if (!why_open.empty()) return fmt::format("{}: {}", text, why_open);
+  if (!difference) return text;
+  if (difference_text().empty())
+    return fmt::format("{}: that needs a second seed, or scores of the same test examples", text);
+  if (verdict == Verdict::open)
+    return fmt::format("{}: a difference of {:.{}f} would have been found four times in five{}{}", text,
+                       difference->visible(), decimals, excludes_the_papers(*this) ? paper_is_outside : "",
+                       difference->covers_seeds ? "" : "; one seed");
+  return difference->covers_seeds ? text : fmt::format("{}; one seed, and others may say otherwise", text);
+}
+
+std::string CheckedClaim::outcome_text() const {
+  const std::string interval = difference_text();
+  const std::string text = fmt::format("{}: {}", interval.empty() ? numbers : interval, word_of(verdict));
+  if (!why_open.empty()) return text + "; " + why_open;
+  const bool is_of_one_seed = difference && (interval.empty() || !difference->covers_seeds);
+  return text + (excludes_the_papers(*this) ? paper_is_outside : "") + (is_of_one_seed ? "; one seed" : "");
+}
+
+std::vector<Cell> CheckedClaim::cells() const {
+  return {words + (claim.is_required ? ", at any size" : ""), Cell::number(in_paper, decimals), numbers,
+          difference_text(), verdict_text()};
+}
+
+std::string CheckedClaim::difference_text() const {
+  const std::string interval = difference ? interval_text(*difference, decimals) : "";
+  return interval.empty() ? "" : fmt::format("{:.{}f} ({})", difference->value, decimals, interval);
+}
+
+// ---- Tables
+
+namespace {
+
+/// Appends a column of the sheet as up to four of the table: the paper's number, ours, p and the interval of the
+/// difference from the first row.
+void add_columns(std::vector<Column<Sheet::Row>>& columns, const MeasuredSheet& measured, const Sheet::Column& column) {
+  const bool has_tasks = measured.sheet.tasks.size() > 1;  // they have the paper's names, so that ours need their own
+  const std::string of_task = measured.prefix(column), name = of_task + column.heading;
+  if (column.is_printed)
+    columns.push_back(
+        {name + ", paper", [&](auto& row) { return Cell::number(measured.printed(column, row), column.decimals); }});
+  if (!measured.has_ours(column)) return;
+  const bool is_constant = column.metric == "parameters";  // the same for every seed
+  columns.push_back({name + ", ours" + (has_tasks ? fmt::format(" ({})", measured.data(column.task)) : ""),
+                     [&, is_constant](auto& row) {
+                       const std::vector<double> values = measured.ours(column, row);
+                       return is_constant ? Cell::number(mean(values), column.decimals)
+                                          : Cell::mean_of(values, column.decimals);
+                     }});
+  if (!measured.is_tested(column)) return;
+  const SeedRuns& first = measured.runs(column, measured.plain());
+  /// A column that compares the rows that have runs with the first one.
+  const auto compare = [&](const char* heading, const auto& cell) {
+    columns.push_back({of_task + heading, [&, cell](const Sheet::Row& row) {
+                         const bool is_compared =
+                             row.name != measured.plain().name && !measured.runs(column, row).empty();
+                         return is_compared ? cell(row) : Cell();
+                       }});
+  };
+  compare("p", [&](const Sheet::Row& row) {
+    return Cell::number(p_of(first, measured.runs(column, row), first.front()->tests.front().set, column.metric), 3);
+  });
+  compare("difference", [&, spread = measured.spread(column)](const Sheet::Row& row) {
+    return Cell(
+        interval_text(seeded_difference(measured.score(column, row), measured.score(column, measured.plain()), spread),
+                      column.decimals));
+  });
+}
+
+}  // namespace
+
+Table sheet_table(const Sheet& sheet, const SheetRuns& runs) {
+  const MeasuredSheet measured{sheet, runs};
+  std::vector<Column<Sheet::Row>> columns{
+      {"model", [](const Sheet::Row& row) { return Cell(row.is_cited ? row.name + " (cited)" : row.name); }}};
+  for (const Sheet::Column& column : sheet.columns) add_columns(columns, measured, column);
+  std::vector<Sheet::Row> rows = sheet.rows;
+  std::erase_if(rows, [&](const Sheet::Row& row) {
+    return !row.is_cited && std::ranges::none_of(sheet.columns, [&](const Sheet::Column& column) {
+      return !std::isnan(measured.printed(column, row)) || !measured.ours(column, row).empty();
+    });
+  });
+  return table_of(columns, rows);
+}
+
+std::vector<Finding::NamedTable> tables_of(const Sheet& sheet, const SheetRuns& runs) {
+  std::vector<Finding::NamedTable> tables{{sheet.title, sheet_table(sheet, runs), sheet_caption(sheet, runs)}};
+  if (sheet.claims.empty()) return tables;
+  Table table({"statement", "difference, paper", "ours", "difference, ours (95 % interval)", "verdict"});
+  for (const CheckedClaim& one : check_claims(sheet, runs)) table.row(one.cells());
+  tables.push_back({.name = "Statements about the table", .table = table});
+  return tables;
+}
+
+std::string setting_of(const Sheet& sheet, const SheetRuns& runs) {
+  std::string setting = sheet.about;
+  for (const Sheet::Task& task : sheet.tasks)
+    if (const std::string ours = MeasuredSheet{sheet, runs}.data(task.name); !ours.empty())
+      setting += fmt::format(" Data{}: {} here, {} in the paper.", sheet.tasks.size() > 1 ? " of " + task.name : "",
+                             ours, task.data);
+  return setting;
+}
+
+std::string sheet_caption(const Sheet& sheet, const SheetRuns& runs) {
+  const MeasuredSheet measured{sheet, runs};
+  std::string caption = setting_of(sheet, runs);
+  if (runs.empty()) return caption + " None of our runs belongs to a row.";
+  std::vector<std::string> missing;  // scores that no run has
+  for (const Sheet::Column& column : sheet.columns)
+    if (!column.metric.empty() && measured.has_runs(column.task) && !measured.has_ours(column))
+      missing.push_back(measured.prefix(column) + column.heading);
+  if (!missing.empty()) caption += fmt::format(" None of our runs has {}.", alternatives(missing));
+  const bool has_one_seed = std::ranges::all_of(runs, [](const auto& row) { return row.second.size() == 1; });
+  caption += fmt::format(" Where the data differ, compare the order of the rows, not the values. Ours: {}",
+                         has_one_seed ? "one seed." : "mean ± standard deviation over seeds.");
+  const bool has_tests = std::ranges::any_of(sheet.columns, [&](auto& column) { return measured.is_tested(column); });
+  if (!has_tests) return caption;
+  return caption + fmt::format(
+                       " p: against '{}', two-sided paired bootstrap over the test examples, all seeds pooled, which "
+                       "says nothing about other seeds; the papers' tests may be others. Difference: from the same "
+                       "row, the 95 % interval, which also covers other seeds if any row has several.",
+                       measured.plain().name);
+}
+
+std::string untrained(const Sheet& sheet, const SheetRuns& runs, const std::string& tier) {
+  const MeasuredSheet measured{sheet, runs};
+  const std::string& plain = measured.plain().name;
+  for (const Sheet::Column& column : sheet.columns) {
+    const auto least = column.trained.find(tier);
+    if (least == column.trained.end() || !measured.has_runs(column.task)) continue;
+    const double value = mean(measured.ours(column, measured.plain()));
+    if (std::isnan(value)) return fmt::format("{} has no {}", plain, column.heading);
+    const bool higher_is_better = !column.metric.ends_with("perplexity");
+    if (higher_is_better ? value < least->second : value > least->second)
+      return fmt::format("{} {:.{}f} of {} is {} {}", column.heading, value, column.decimals, plain,
+                         higher_is_better ? "below" : "above", least->second);
+  }
+  return "";
+}
+
+}  // namespace fovea
