@@ -4,7 +4,7 @@
 
 #include "attention/properties/inputs.h"
 #include "attention/properties/property.h"
-#include "tensor/gather.h"
+#include "autograd/operations/gather.h"
 
 namespace fovea::properties {
 
