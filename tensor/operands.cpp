@@ -1,7 +1,9 @@
 #include "tensor/operands.h"
 
+#include <algorithm>
 #include <array>
-#include <optional>
+#include <span>
+#include <string_view>
 
 namespace fovea {
 
@@ -15,15 +17,17 @@ struct Pattern {
   explicit Pattern(std::string_view text) {
     is_optional = text.starts_with('?');
     if (is_optional) text.remove_prefix(1);
-    for (std::string_view known : {"f64", "bool", "index", "mask", "any"})
-      if (text.starts_with(known)) type = known, text.remove_prefix(std::min(text.size(), known.size() + 1));
+    const std::size_t word = std::min(text.find(' '), text.size());
+    const bool has_type = word > 2 && text[0] != '.';  // names of dimensions are shorter than types
+    if (has_type) type = text.substr(0, word), text.remove_prefix(std::min(text.size(), word + 1));
     dimensions = text;
   }
 
   bool has_type(DType found, DType first) const {
+    if (type.empty()) return found == first;
     if (type == "index") return found == DType::i32 || found == DType::i64;
     if (type == "mask") return found == DType::boolean || found == DType::u8;
-    return type.empty() ? found == first : type == "any" || type == name(found);
+    return type == "any" || type == name(found);
   }
 
   /// "f32 [..., n]", where `own` is the type that operands without a type must have.
@@ -35,38 +39,42 @@ struct Pattern {
   }
 };
 
-/// The sizes that the letters of patterns stand for, and the leading dimensions that "..." stands for.
+/// The sizes that the letters of patterns stand for, and the leading dimensions that "..." stands for. It refers to the
+/// shapes that it was shown.
 class Sizes {
  public:
   /// Whether a shape follows the dimensions of a pattern and all sizes found before. Remembers the sizes that are new.
   bool fit(const Shape& shape, std::string_view dimensions) {
-    int d = shape.rank();
-    while (!dimensions.empty() && dimensions != "..." && dimensions != "*") {
-      const std::size_t space = dimensions.rfind(' ');
-      const std::string_view last = dimensions.substr(space + 1);
-      dimensions = dimensions.substr(0, space == dimensions.npos ? 0 : space);
-      if (d == 0 || !fit(shape[--d], last)) return false;
+    const std::int64_t *first = shape.begin(), *end = shape.end();
+    std::size_t left = dimensions.size();  // characters of the pattern that have not been read; the last comes first
+    while (left > 0 && dimensions[left - 1] != '.' && dimensions[left - 1] != '*') {
+      const char letter = dimensions[--left];
+      const bool is_multiple = left > 0 && dimensions[left - 1] != ' ';
+      const std::int64_t times = is_multiple ? dimensions[--left] - '0' : 1;
+      if (left > 0) --left;  // the space
+      if (end == first || *--end % times != 0 || !fit(*end / times, letter)) return false;
     }
-    if (dimensions.empty()) return d == 0;
-    const Shape found(std::span(shape.begin(), static_cast<std::size_t>(d)));
-    if (dimensions == "*" || (leading_ && *leading_ == found)) return true;
-    const bool is_new = !leading_;
-    leading_ = found;
-    return is_new;
+    if (left == 0) return end == first;
+    if (dimensions[left - 1] == '*') return true;
+    const std::span found(first, end);
+    if (!has_leading_) leading_ = found, has_leading_ = true;
+    return std::equal(leading_.begin(), leading_.end(), found.begin(), found.end());
   }
 
  private:
-  bool fit(std::int64_t size, std::string_view letter) {
-    if (letter.size() > 1) {
-      const std::int64_t times = letter[0] - '0';
-      return size % times == 0 && fit(size / times, letter.substr(1));
-    }
-    std::int64_t& known = of_letter_[static_cast<unsigned char>(letter[0])];
-    return known == size + 1 || (known == 0 && (known = size + 1));
+  bool fit(std::int64_t size, char letter) {
+    for (std::size_t k = 0; k < count_; ++k)
+      if (letters_[k] == letter) return sizes_[k] == size;
+    letters_[count_] = letter;
+    sizes_[count_++] = size;
+    return true;
   }
 
-  std::array<std::int64_t, 128> of_letter_{};  ///< the size plus 1, so that 0 is a size not found yet
-  std::optional<Shape> leading_;
+  std::array<char, Shape::max_rank> letters_;  ///< the first `count_` have a size
+  std::array<std::int64_t, Shape::max_rank> sizes_;
+  std::size_t count_ = 0;
+  std::span<const std::int64_t> leading_;
+  bool has_leading_ = false;
 };
 
 std::string place(const Tensor& x) { return x.defined() ? fmt::format("{} on {}", x, name(x.device())) : x.describe(); }

@@ -9,30 +9,28 @@ namespace fovea {
 
 namespace {
 
-/// Checks a table and an index of its rows, and returns the shape of the rows that the index picks.
-Shape picked_shape(const char* what, const Tensor& table, const Tensor& index) {
-  check(what, {{"the table", table, "any N D"}, {"the index", index, "index *"}});
-  Shape shape = index.shape();
-  shape.push_back(table.size(1));
-  return shape;
+/// Computes gather_rows_into() for operands that have been checked.
+void pick_rows(const Tensor& table, const Tensor& index, Tensor& out) {
+  if (index.elements() > 0)
+    kernels(table.device()).gather_rows(in_range("gather_rows", "index", index, table.size(0)), table, index, out);
 }
 
 }  // namespace
 
 Tensor gather_rows(const Tensor& table, const Tensor& index) {
-  Tensor out = Tensor::empty(picked_shape("gather_rows", table, index), table.dtype(), table.device());
-  gather_rows_into(table, index, out);
+  check("gather_rows", {{"the table", table, "any N D"}, {"the index", index, "index *"}});
+  Shape shape = index.shape();
+  shape.push_back(table.size(1));
+  Tensor out = Tensor::empty(shape, table.dtype(), table.device());
+  pick_rows(table, index, out);
   return out;
 }
 
 void gather_rows_into(const Tensor& table, const Tensor& index, Tensor out) {
-  require(out.shape() == picked_shape("gather_rows", table, index) && out.dtype() == table.dtype() &&
-              out.device() == table.device(),
-          "gather_rows: {} rows of {} on {} do not go into {} on {}", index.shape(), table, name(table.device()), out,
-          name(out.device()));
+  check("gather_rows",
+        {{"the table", table, "any N D"}, {"the index", index, "index ..."}, {"the result", out, "... D"}});
   require_own_elements("gather_rows", out);
-  if (index.elements() == 0) return;
-  kernels(table.device()).gather_rows(in_range("gather_rows", "index", index, table.size(0)), table, index, out);
+  pick_rows(table, index, out);
 }
 
 void scatter_add_rows(Tensor& table, const Tensor& index, const Tensor& rows) {

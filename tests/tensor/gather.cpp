@@ -220,6 +220,13 @@ BOOST_AUTO_TEST_CASE(an_index_out_of_range_is_named) {
         scatter_add_last(table, here(Tensor::of({0, 5, 4}, {3}, DType::i32)), 5).to(Device::cpu);
       },
       "scatter_add_last: the index at [1] of [3] is 5; it must be in 0 to 4");
+  check_fails_with(
+      [&] {
+        gather_rows_into(table, index, here(Tensor::empty({3, 2, 3}, DType::f64)));
+      },
+      fmt::format("gather_rows: the result, f64 [3, 2, 3] on {0}, must be f64 [..., D], beside the table "
+                  "any [N, D], here f64 [4, 3] on {0}",
+                  name(test_device())));
   check_fails_with([&] { gather_rows(table, here(Tensor::zeros({2}))); },
                    "gather_rows: an index is i32 or i64, not f32");
   check_fails_with(
