@@ -8,7 +8,8 @@
 //   wanted:      d penalty / dw
 //
 // Write: the penalty, as a variable that can be differentiated. grad(f, {x}) returns the list of gradients, here with
-// one element; the gradient is recorded itself if grad(f, {x}, {}, {.create_graph = true}) computes it.
+// one element. With the option create_graph, grad(f, {x}, {}, {.create_graph = true}), the backward pass is recorded on
+// the tape, so that its result can be differentiated again; without it the result is a constant.
 //
 // The check calls backward() on your penalty, and compares with central differences of it.
 #include "check.h"

@@ -220,7 +220,7 @@ struct LayerNormGradient : RowFormula, MaskIf<drops> {
                                       : drops ? "layer_norm_backward_drop"
                                               : "layer_norm_backward";
   static constexpr auto inputs = [] {
-    std::array<RowOperand, adds ? 6 : 5> all{};  // operands that have elements, but for two
+    std::array<RowOperand, adds ? 6 : 5> all{};  // tensors with elements, but for the mean and the inverse of each row
     all[3] = all[4] = RowOperand::precise_number;
     return all;
   }();

@@ -76,7 +76,7 @@ class Messages {
   void receive(void* data, std::size_t count, MPI_Datatype type, int from, int tag) {
     MPI_Irecv(data, static_cast<int>(count), type, from, tag, MPI_COMM_WORLD, add(from));
   }
-  /// Lets MPI work, and returns whether all messages have arrived.
+  /// Calls MPI, which continues with the messages, and returns whether all of them have arrived.
   bool progress() {
     int all = 0;
     MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &all, MPI_STATUSES_IGNORE);
@@ -107,8 +107,8 @@ class Messages {
 
 class MpiGroup;
 
-/// A sum on the CPU. Every process owns a piece of the elements: it receives that piece of all shares, adds them in the
-/// order of ranks, and sends the result to the others.
+/// A sum on the CPU. The elements are divided into one piece for each process. A process receives its piece of the
+/// numbers of all other processes, adds them up in the order of ranks, and sends the sums to the others.
 class OrderedSum final : public PendingSum {
  public:
   OrderedSum(MpiGroup& group, SharedSum& sum, int number);
@@ -226,7 +226,8 @@ class MpiGroup final : public ProcessGroup {
     for (int step = 1; step < size_; ++step) body((rank_ + step) % size_);
   }
 
-  /// Waits until is_done(), which lets MPI work. The processor is left to others meanwhile.
+  /// Calls is_done(), which calls MPI, until it returns true. Between the calls other threads can use the processor.
+  /// missing() returns the processes that the wait is for.
   void wait_until(const std::function<bool()>& is_done, const std::function<std::vector<int>()>& missing) const {
     using namespace std::chrono_literals;
     Clock::time_point began = Clock::now(), looked = began;
@@ -275,8 +276,8 @@ class MpiGroup final : public ProcessGroup {
     return peer.host == peers_[static_cast<std::size_t>(rank_)].host && ::kill(peer.process, 0) != 0 && errno == ESRCH;
   }
 
-  /// Throws Error if the process runs on this machine no longer. Of the processes that are left, the first one throws;
-  /// the others wait a moment for it to end them all, so that the message is printed once.
+  /// Throws LostProcess if process `other`, on this machine, has ended. The remaining process of the lowest rank throws
+  /// at once and ends the others, which wait two seconds for that, so that the message is printed once.
   void require_life_of(int other) const {
     if (peers_.empty() || !has_ended(other)) return;
     int first_left = 0;

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Compiles and runs the code blocks of all pages (*.md), so that none of them grows stale. The word behind ``` says what
-a block is:
+"""Compiles and runs the code blocks of all pages (*.md), so that none of them grows stale. The words behind ``` say
+what a block is:
 
   cpp           is compiled. A block with '#pragma once' is a complete attention method, which is registered and tested
                 like the library's own. Other classes and templates are compiled at namespace scope. Statements are run;
@@ -176,7 +176,8 @@ def check_all(build: Path) -> int:
                     fault = f"a block is one of {', '.join(KINDS[:-1])}; this one is '{block.kind}'"
                 elif block.kind == "cpp excerpt":
                     parts = ["".join(part.split()) for part in block.code.split("// ...\n")]
-                    fault = "" if all(part in sources_without_space() for part in parts) else "no source has these lines"
+                    if not all(part in sources_without_space() for part in parts):
+                        fault = "no source has these lines"
                 elif block.kind == "sh not-run":
                     fault = fault_of_commands(block, build)
                 elif block.kind == "sh":
