@@ -27,7 +27,7 @@ struct ElementLoop {
   template <class Body>
   void for_rows(std::int64_t begin, std::int64_t end, Body&& body) const {
     int outer = rank() - 1;
-    std::array<std::int64_t, Shape::max_rank> index{};
+    std::int64_t index[Shape::max_rank] = {};
     std::array<std::int64_t, operands> offset{};
     std::int64_t rest = begin;
     for (int d = outer - 1; d >= 0; --d) {
@@ -61,7 +61,7 @@ ElementLoop<operands> plan_loop(const Shape& shape, const std::array<const Tenso
   for (int d = 0; d < shape.rank(); ++d) first[d] = stride(0, d);
   const auto order = memory_order(first);
   for (int place = 0; place < shape.rank(); ++place) {
-    const int d = order[place];
+    const int d = order[static_cast<std::size_t>(place)];
     if (shape[d] == 1) continue;
     bool merges = loop.rank() > 0;
     for (int k = 0; k < operands && merges; ++k) merges = loop.strides[k][-1] == stride(k, d) * shape[d];

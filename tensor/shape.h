@@ -35,7 +35,7 @@ class Shape {
   void push_back(std::int64_t size) {
     if (rank_ == max_rank) [[unlikely]]
       refuse_one_more(size);
-    sizes_[rank_++] = size;
+    sizes_[static_cast<std::size_t>(rank_++)] = size;
   }
   void insert(int dim, std::int64_t size);
   void erase(int dim);
@@ -57,11 +57,11 @@ class Shape {
   int dimension(const char* what, int dim) const;
 
  private:
-  int position(int dim) const {
+  std::size_t position(int dim) const {
     const int position = dim < 0 ? dim + rank_ : dim;
     if (static_cast<unsigned>(position) >= static_cast<unsigned>(rank_)) [[unlikely]]
       refuse_dimension("Shape", dim);
-    return position;
+    return static_cast<std::size_t>(position);
   }
   [[noreturn]] void refuse_dimension(const char* what, int dim) const;
   [[noreturn]] void refuse_one_more(std::int64_t size) const;

@@ -42,7 +42,9 @@ Device parse_device(std::string_view text) {
 Storage::Storage(std::size_t bytes, Device device)
     : data_(kernels(device).allocate(bytes)), bytes_(bytes), device_(device) {}
 
-Storage::~Storage() { kernels(device_).deallocate(data_, bytes_); }
+Storage::~Storage() {
+  if (!owner_) kernels(device_).deallocate(data_, bytes_);
+}
 
 AllocatorStatistics allocator_statistics(Device device) { return kernels(device).statistics(); }
 void reset_peak(Device device) { kernels(device).reset_peak(); }

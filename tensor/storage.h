@@ -3,7 +3,9 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string_view>
+#include <utility>
 
 namespace fovea {
 
@@ -24,6 +26,9 @@ class Storage {
   /// Allocates at least `bytes` bytes, aligned to 64 bytes and not initialised. Throws Error if the device has not
   /// enough memory.
   Storage(std::size_t bytes, Device device);
+  /// A block on the CPU that another library allocated, and that `owner` keeps alive.
+  Storage(std::byte* data, std::size_t bytes, std::shared_ptr<const void> owner)
+      : data_(data), bytes_(bytes), device_(Device::cpu), owner_(std::move(owner)) {}
   ~Storage();
   Storage(const Storage&) = delete;
   Storage& operator=(const Storage&) = delete;
@@ -39,6 +44,7 @@ class Storage {
   std::byte* data_ = nullptr;
   std::size_t bytes_ = 0;
   Device device_;
+  std::shared_ptr<const void> owner_;  ///< null: the block is this object's own
 };
 
 /// Counters of the allocator of one device since the program began; `peak_bytes` counts since reset_peak().

@@ -31,6 +31,18 @@ Tensor Tensor::empty(const Shape& shape, DType dtype, Device device) {
   return out;
 }
 
+Tensor Tensor::borrowed(std::byte* data, const Shape& shape, const Shape& strides, DType dtype,
+                        std::shared_ptr<const void> owner) {
+  std::int64_t last = 0;  // position of the last element
+  for (int k = 0; k < shape.rank(); ++k) last += std::max<std::int64_t>(shape[k] - 1, 0) * strides[k];
+  Tensor out;
+  out.storage_ = std::make_shared<Storage>(data, static_cast<std::size_t>(last + 1) * size_of(dtype), std::move(owner));
+  out.shape_ = shape;
+  out.strides_ = strides;
+  out.dtype_ = dtype;
+  return out;
+}
+
 Tensor Tensor::empty(const Shape& shape, std::span<const int> memory_order, DType dtype, Device device) {
   require(static_cast<int>(memory_order.size()) == shape.rank(),
           "Tensor::empty: {} dimensions ordered, the shape is {}", memory_order.size(), shape);

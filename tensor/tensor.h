@@ -29,6 +29,12 @@ class Tensor {
   /// Returns an uninitialised tensor with the shape, type and device of `other`. If `other` is dense (see is_dense()),
   /// its dimensions also have the same order in memory; otherwise the result is contiguous.
   static Tensor empty_like(const Tensor& other);
+  /// Returns a tensor over memory of the CPU that another library allocated; no element is copied. `data` is the
+  /// address of the first element, the strides, in elements, are not negative, and `owner` keeps the memory alive as
+  /// long as a tensor refers to it. Keep a handle on the tensor: an operation may overwrite a tensor that nobody else
+  /// refers to.
+  static Tensor borrowed(std::byte* data, const Shape& shape, const Shape& strides, DType dtype,
+                         std::shared_ptr<const void> owner);
   static Tensor zeros(const Shape& shape, DType dtype = DType::f32, Device device = Device::cpu);
   static Tensor full(const Shape& shape, double value, DType dtype = DType::f32, Device device = Device::cpu);
   /// Returns the n numbers start, start + 1, ..., as a tensor [n].
@@ -72,7 +78,9 @@ class Tensor {
     return first;
   }
   /// Address of the first element as bytes, for reading, whatever the element type; null if the tensor is undefined.
-  const std::byte* address() const { return storage_ ? storage_->data() + offset_ * size_of(dtype_) : nullptr; }
+  const std::byte* address() const {
+    return storage_ ? storage_->data() + offset_ * static_cast<std::int64_t>(size_of(dtype_)) : nullptr;
+  }
   /// Address of the first element as bytes, for writing; increases version(), as mutable_data() does.
   std::byte* mutable_address() const {
     if (storage_) raise_version();

@@ -437,4 +437,23 @@ BOOST_AUTO_TEST_CASE(shapes_whose_sizes_multiply_to_too_much_are_refused) {
   BOOST_TEST(one.expand({std::int64_t{1} << 40}).elements() == std::int64_t{1} << 40);
 }
 
+BOOST_AUTO_TEST_CASE(a_borrowed_tensor_is_the_memory_of_its_owner, *cpu_only()) {
+  auto owner = std::make_shared<std::vector<double>>(std::vector<double>{3, -1, 4, 1.5, 9, -2});
+  const std::weak_ptr<const void> memory = owner;
+  const std::vector<double>& numbers = *owner;
+  {
+    const std::size_t before = allocator_statistics().bytes_in_use;
+    Tensor x = Tensor::borrowed(reinterpret_cast<std::byte*>(owner->data()), {3, 2}, {1, 3}, DType::f64, owner);
+    BOOST_TEST(allocator_statistics().bytes_in_use == before);
+    BOOST_TEST(x.to_vector<double>() == (std::vector<double>{3, 1.5, -1, 9, 4, -2}), boost::test_tools::per_element());
+    x.slice(0, 1, 2).fill(7);
+    BOOST_TEST(numbers == (std::vector<double>{3, 7, 4, 1.5, 7, -2}), boost::test_tools::per_element());
+    owner.reset();
+    x = x.select(1, 1);  // a view keeps the memory, too
+    BOOST_TEST(x.to_vector<double>() == (std::vector<double>{1.5, 7, -2}), boost::test_tools::per_element());
+    BOOST_TEST(!memory.expired());
+  }
+  BOOST_TEST(memory.expired());
+}
+
 BOOST_AUTO_TEST_SUITE_END()
