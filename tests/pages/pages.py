@@ -9,6 +9,8 @@ what a block is:
   sh            is run by bash in an empty folder with the programs, where the blocks of a page run one after the other.
   sh not-run    takes too long, or needs the network or data. The programs and the flags in it exist.
   output        is what the block before it prints.
+  cmake         has lines of tests/install/CMakeLists.txt.
+  python        needs the Python package, whose own tests run it.
   (none)        is a drawing or a formula.
 
 usage: pages.py cpp HEADER DEPENDENCIES    writes the C++ blocks as a header, for blocks.cpp
@@ -25,7 +27,7 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-KINDS = ["cpp", "cpp excerpt", "sh", "sh not-run", "output", ""]
+KINDS = ["cpp", "cpp excerpt", "sh", "sh not-run", "output", "cmake", "python", ""]
 SCRIPTS = ["tests/run", "tests/fuzz/run", "experiments/setup", "experiments/quickstart", "autograd/exercises/check"]
 
 
@@ -116,7 +118,8 @@ def write_header(header: str, dependencies: str) -> None:
 
 @cache
 def sources_without_space() -> str:
-    return "\0".join("".join(path.read_text(encoding="utf-8").split()) for path in files(".h", ".cpp", ".cu", ".cuh"))
+    sources = files(".h", ".cpp", ".cu", ".cuh") + [ROOT / "tests/install/CMakeLists.txt"]
+    return "\0".join("".join(path.read_text(encoding="utf-8").split()) for path in sources)
 
 
 @cache
@@ -174,7 +177,7 @@ def check_all(build: Path) -> int:
                     fault = "the block before this output is not run"
                 elif block.kind not in KINDS:
                     fault = f"a block is one of {', '.join(KINDS[:-1])}; this one is '{block.kind}'"
-                elif block.kind == "cpp excerpt":
+                elif block.kind in ("cpp excerpt", "cmake"):
                     parts = ["".join(part.split()) for part in block.code.split("// ...\n")]
                     if not all(part in sources_without_space() for part in parts):
                         fault = "no source has these lines"
