@@ -29,8 +29,6 @@ constexpr Analysis analyses[] = {
     {"attention",
      "shows an attention of one sentence as numbers or picture, or all attentions of some sentences as a page",
      attention_of_sentence},
-    {"row", "shows one row of an attention: energies, their softmax, the bias and the revised weights",
-     row_of_attention},
     {"widths", "shows the centers and widths of windows, for each layer and head", widths},
     {"mass", "shows how much of the attention is near the query, for all layers", mass},
     {"starts", "shows where and how wide attentions look before and after training, and how much of it is saturated",
@@ -42,8 +40,6 @@ constexpr Analysis analyses[] = {
     {"lengths", "shows the first score of each run by the length of the input", scores_by_length},
     {"ngrams", "shows the differences of n-gram scores between the first run and the others", ngram_gaps},
     {"vary", "tests one model with several values of an option, and shows scores and windows", trade_off},
-    {"masks", "shows the masks of self-attention (ones), of mask attention, and of a feed-forward layer (the identity)",
-     masks},
     {"model", "describes a model: sub-layers, equations of its attentions, parameters", model_description},
     {"compute", "computes attentions on numbers of the command line, key by key; needs no run", computation},
     {"identities", "checks what the papers state about their methods on random numbers; needs no run", identities}};

@@ -3,31 +3,25 @@
 #include <set>
 
 #include "experiments/support/program/program.h"
-#include "experiments/support/program/run_directory.h"
 #include "experiments/support/report/comparison_report.h"
 #include "experiments/support/report/finding.h"
 #include "experiments/support/report/sheet.h"
-#include "experiments/support/report/svg.h"
 #include "experiments/support/text/words.h"
-#include "tensor/support/suggestion.h"
 
 namespace {
 
 using namespace fovea;
-namespace fs = std::filesystem;
 
 struct Options {
   std::vector<std::string> runs;
-  std::string baseline, sheet;
-  fs::path figures;
+  std::string sheet;
   OutputFlags output;
 
   void add_to(Cli& cli) {
-    cli.option("runs", runs, "directories of runs, of comparisons, or of several of them");
-    cli.option("--baseline", baseline,
-               "title of the row that the others are tested against, without --sheet; default: the first");
+    cli.option("runs", runs,
+               "directories of runs, of comparisons, or of several of them; the others are tested against the first "
+               "row, and a run that is named twice is read once");
     cli.option("--sheet", sheet, "lay the runs out as this table of a paper, beside the paper's numbers");
-    cli.option("--figures", figures, "write every chart and picture as an SVG file into this directory");
     cli.add(output);
   }
 };
@@ -62,16 +56,6 @@ Finding sheet_finding(const std::string& name, const std::vector<RunResult>& run
   return finding;
 }
 
-/// Writes every chart and picture of a page, in order: 01-development-set.svg, ... `owner`: the row that has them.
-void write_figures(const Finding& page, const fs::path& directory, int& number, const std::string& owner = "") {
-  for (const Figure& figure : page.figures)
-    write_svg(directory / fmt::format("{:02}-{}.svg", ++number, file_name_for(owner + " " + figure.title())),
-              figure.svg);
-  for (const auto& sections : {page.sections, page.sections_of_page ? page.sections_of_page() : std::vector<Finding>()})
-    for (const Finding& section : sections)
-      write_figures(section, directory, number, section.subtitle.empty() ? owner : section.subtitle);
-}
-
 /// The comparable groups that have a finished run. Names every failed run on standard error; throws Error if no other
 /// is left.
 std::vector<RunGroup> finished_groups(const std::vector<RunResult>& runs) {
@@ -88,36 +72,23 @@ std::vector<RunGroup> finished_groups(const std::vector<RunResult>& runs) {
   return groups;
 }
 
-void require_baseline(const std::vector<RunGroup>& groups, const std::string& baseline) {
-  std::vector<std::string> titles;
-  for (const RunGroup& group : groups)
-    for (const ComparedRow& row : group.rows) titles.push_back(row.full_title());
-  require(baseline.empty() || std::ranges::count(titles, baseline) > 0,
-          "--baseline: there is no row '{}'{}; the rows are {}", baseline, did_you_mean(baseline, titles),
-          listed(titles, ", "));
+/// The page about the runs.
+Finding runs_finding(const std::vector<RunResult>& runs) {
+  ComparisonReport all{.title = "Runs", .groups = finished_groups(runs)};
+  if (all.groups.size() == 1) all.title = all.groups.front().title;
+  Finding finding = finding_of(all);
+  for (const RunGroup& group : all.groups)
+    for (const ComparedRow& row : group.rows)
+      for (const RunResult& run : row.runs) add_origin(finding, run);
+  return finding;
 }
 
 void report(const Cli& cli, const Options& options) {
   require(!options.runs.empty(), "RUNS, the directories of finished runs, are missing");
-  require(options.baseline.empty() || options.sheet.empty(),
-          "--baseline: not with --sheet; a sheet's rows are tested against its first row");
   const auto [runs, damaged] = load_runs({options.runs.begin(), options.runs.end()});
   require(!runs.empty() || damaged.empty(), "{}", listed(damaged, "; "));
   for (const std::string& what : damaged) fmt::print(stderr, "{}; the run is left out\n", what);
-  ComparisonReport all{.title = "Runs", .groups = finished_groups(runs), .baseline = options.baseline};
-  if (all.groups.size() == 1) all.title = all.groups.front().title;
-  require_baseline(all.groups, options.baseline);
-  Finding finding = finding_of(all);
-  if (!options.figures.empty()) {
-    fs::create_directories(options.figures);
-    int number = 0;
-    write_figures(finding, options.figures, number);
-    fmt::print(stderr, "{} in {}\n", counted(std::size_t(number), "figure"), options.figures.string());
-  }
-  for (const RunGroup& group : all.groups)
-    for (const ComparedRow& row : group.rows)
-      for (const RunResult& run : row.runs) add_origin(finding, run);
-  options.output.write(cli, options.sheet.empty() ? finding : sheet_finding(options.sheet, runs));
+  options.output.write(cli, options.sheet.empty() ? runs_finding(runs) : sheet_finding(options.sheet, runs));
   // A script that only looks at the exit status must not take a table without them for the whole.
   require(damaged.empty(), "{}; to have it, delete its result.json and --resume it; the others are complete",
           damaged.size() == 1 ? "1 run is damaged, named above"

@@ -114,9 +114,12 @@ void score(const ScoreOptions& options) {
     names.push_back(system.name);
     scores.push_back(scores_of(system, references, options));
   }
-  const std::vector<ScoreRow> rows = score_rows(names, scores, options.bootstrap);
+  std::vector<Json> rows = score_rows(names, scores, options.bootstrap);
   if (!options.json) return fmt::print("{}", score_table(rows));
-  for (const ScoreRow& row : rows) fmt::print("{}\n", text_of(score_json(row)));
+  for (Json& row : rows) {
+    row.erase("decimals");
+    fmt::print("{}\n", text_of(row));
+  }
 }
 
 }  // namespace

@@ -26,11 +26,15 @@ Json json_of(std::vector<std::string> flags) {
   return Json::parse(done.out);
 }
 
+/// The rows of a table that a command prints.
+Json rows_of(const std::vector<std::string>& flags, std::size_t table = 0) {
+  return json_of(flags).at("tables").at(table).at("rows");
+}
+
 /// The numbers of one row of a table that a command prints, without the row's name.
 std::vector<double> row_of(const std::vector<std::string>& flags, const std::string& name, std::size_t table = 0) {
   std::vector<double> numbers;
-  const Json all = json_of(flags);
-  for (const Json& row : all.at("tables").at(table).at("rows")) {
+  for (const Json& row : rows_of(flags, table)) {
     if (row.at("") != name) continue;
     for (const auto& [key, value] : row.items())
       if (!key.empty()) numbers.push_back(value.get<double>());
@@ -83,7 +87,7 @@ BOOST_AUTO_TEST_CASE(computations_have_the_numbers_of_the_papers) {
                                     "--set",   "flexible.gate_bias=0.4054651081"};
   };
   const auto location = [](const char* methods, const char* keys) {
-    return std::vector<std::string>{"compute", methods, "--queries", keys, "--keys", keys};
+    return std::vector<std::string>{"compute", methods, "--queries", keys, "--keys", keys, "--what", "weights"};
   };
   struct Row {
     std::vector<std::string> flags;
@@ -122,11 +126,11 @@ BOOST_AUTO_TEST_CASE(computations_have_the_numbers_of_the_papers) {
 
 BOOST_AUTO_TEST_CASE(the_statements_of_the_papers_hold_for_any_seed) {
   for (const char* seed : {"1", "7"}) {
-    const Json rows = json_of({"identities", "--seed", seed}).at("tables").at(0).at("rows");
+    const Json rows = rows_of({"identities", "--seed", seed});
     BOOST_TEST(rows.size() == 14u);
     for (const Json& row : rows) BOOST_TEST(row.at("holds") == "yes", row.at("statement"));
   }
-  BOOST_TEST(json_of({"identities", "--paper", "Fan"}).at("tables").at(0).at("rows").size() == 4u);
+  BOOST_TEST(rows_of({"identities", "--paper", "Fan"}).size() == 4u);
 }
 
 // ---- The parts of the equation
@@ -304,7 +308,7 @@ BOOST_AUTO_TEST_CASE(one_sentence_comes_in_every_format) {
 }
 
 BOOST_AUTO_TEST_CASE(every_quantity_that_is_listed_can_be_shown) {
-  const Json list = json_of({runs().translation, "--what", "list"}).at("tables").at(0).at("rows");
+  const Json list = rows_of({runs().translation, "--what", "list"});
   std::set<std::string> names;
   for (const Json& row : list) {
     const std::string title = row.at("attention"), place = title.substr(0, title.find(','));
@@ -354,8 +358,7 @@ BOOST_AUTO_TEST_CASE(an_own_text_is_read_with_the_runs_vocabulary) {
   const Json own = json_of({runs().translation, "--text", text, "--place", "encoder", "--head", "1"}),
              same = json_of({runs().translation, "--sentence", "0", "--place", "encoder", "--head", "1"});
   BOOST_TEST(own.at("tables") == same.at("tables"));
-  BOOST_TEST(json_of({runs().classifier, "--text", "the cats near the dog"}).at("tables").at(0).at("rows").size() >=
-             5u);
+  BOOST_TEST(rows_of({runs().classifier, "--text", "the cats near the dog"}).size() >= 5u);
 }
 
 BOOST_AUTO_TEST_CASE(long_texts_are_shown_without_their_padding) {
@@ -370,10 +373,7 @@ BOOST_AUTO_TEST_CASE(long_texts_are_shown_without_their_padding) {
 }
 
 BOOST_AUTO_TEST_CASE(mass_grows_with_the_distance_and_ends_at_100) {
-  const Json rows = json_of({"mass", runs().classifier, runs().translation, "--within", "0,1,2,100", "--by-head"})
-                        .at("tables")
-                        .at(0)
-                        .at("rows");
+  const Json rows = rows_of({"mass", runs().classifier, runs().translation, "--within", "0,1,2,100", "--by-head"});
   std::size_t encoders = 0;
   for (const Json& row : rows) {
     if (row.at("place") != "encoder") continue;
@@ -386,7 +386,7 @@ BOOST_AUTO_TEST_CASE(mass_grows_with_the_distance_and_ends_at_100) {
 }
 
 BOOST_AUTO_TEST_CASE(widths_are_those_of_the_layers_that_have_them) {
-  const Json rows = json_of({"widths", runs().classifier}).at("tables").at(0).at("rows");
+  const Json rows = rows_of({"widths", runs().classifier});
   BOOST_TEST(rows.size() == 4u);
   for (const Json& row : rows) {
     BOOST_TEST(row.at("layer") == 1);
@@ -431,8 +431,7 @@ BOOST_AUTO_TEST_CASE(steps_have_gates_windows_and_means) {
 }
 
 BOOST_AUTO_TEST_CASE(a_threshold_of_infinity_changes_nothing_and_a_small_one_narrows_the_window) {
-  const Json rows =
-      json_of({"vary", runs().recurrent, "--vary", "threshold=0.05,inf", "--on", "test"}).at("tables")[0].at("rows");
+  const Json rows = rows_of({"vary", runs().recurrent, "--vary", "threshold=0.05,inf", "--on", "test"});
   const Json recorded = load_json(runs().recurrent + "/result.json").at("tests").at("test");
   BOOST_TEST_REQUIRE(rows.size() == 2u);
   BOOST_TEST(rows[1].at("BLEU").get<double>() == recorded.at("scores").at("BLEU").get<double>());
@@ -440,9 +439,7 @@ BOOST_AUTO_TEST_CASE(a_threshold_of_infinity_changes_nothing_and_a_small_one_nar
 }
 
 BOOST_AUTO_TEST_CASE(only_options_of_methods_and_of_beam_search_vary) {
-  BOOST_TEST(
-      json_of({"vary", runs().recurrent, "--vary", "beam=1,2", "--on", "test"}).at("tables")[0].at("rows").size() ==
-      2u);
+  BOOST_TEST(rows_of({"vary", runs().recurrent, "--vary", "beam=1,2", "--on", "test"}).size() == 2u);
   const Folder folder;
   const std::string out = (folder / "out").string();
   const std::string expected = "' cannot vary; expected an option of the model's attention methods or of beam search: ";
@@ -454,14 +451,13 @@ BOOST_AUTO_TEST_CASE(only_options_of_methods_and_of_beam_search_vary) {
 }
 
 BOOST_AUTO_TEST_CASE(charts_of_finished_runs_compare_them_with_the_first) {
-  const Json gaps =
-      json_of({"ngrams", runs().translation, runs().translation, runs().recurrent}).at("tables")[0].at("rows");
+  const Json gaps = rows_of({"ngrams", runs().translation, runs().translation, runs().recurrent});
   BOOST_TEST(gaps.size() == 3 * 16u);
   for (std::size_t k = 0; k < 2 * 16; ++k) BOOST_TEST(gaps[k].at("gap") == 0);
   BOOST_TEST(gaps[2 * 16].at("gap").get<double>() ==
              gaps[2 * 16].at("value").get<double>() - gaps[0].at("value").get<double>());
   std::int64_t examples = 0;
-  const Json lengths = json_of({"lengths", runs().classifier, "--buckets", "4,8"}).at("tables")[0].at("rows");
+  const Json lengths = rows_of({"lengths", runs().classifier, "--buckets", "4,8"});
   for (const Json& row : lengths) examples += row.at("examples").get<std::int64_t>();
   BOOST_TEST(examples == 20);
 }
@@ -501,38 +497,28 @@ BOOST_AUTO_TEST_CASE(words_that_a_run_does_not_know_are_named) {
   BOOST_TEST(contains(ended("analyze", {runs().classifier, "--text", "zzyzx"}).err, "lacks them: zzyzx\n"));
 }
 
-BOOST_AUTO_TEST_CASE(runs_have_the_titles_that_reports_give_them) {
-  const Folder folder;
-  RunResult run{.row = "model", .directory = folder.path / "a"};
-  std::filesystem::create_directories(run.directory);
-  save_result(run);
-  BOOST_TEST(title_of_run(run.directory) == "a");
-  run.row = "global", run.trial = "rate=1";
-  save_result(run);
-  BOOST_TEST(title_of_run(run.directory) == "global rate=1");
-  BOOST_TEST(title_of_run(folder.path) == folder.path.filename().string());  // not finished
-}
-
-BOOST_AUTO_TEST_CASE(a_row_of_mean_heads_has_the_mean_of_their_softmaxes) {
+BOOST_AUTO_TEST_CASE(the_numbers_of_one_query_are_those_of_the_whole_attention) {
   for (const char* layer : {"1", "2"}) {
-    const auto softmaxes = [&](const std::string& head) {
-      std::vector<std::pair<double, double>> found;  // without the bias, and with it
-      for (const Json& row :
-           json_of({"row", runs().classifier, "--layer", layer, "--place", "encoder", "--head", head, "--query", "1"})
-               .at("tables")
-               .at(0)
-               .at("rows"))
-        found.emplace_back(row.at("softmax of energies"), row.at("revised weight"));
-      return found;
+    const auto rows = [&](const std::string& head) {
+      return rows_of({runs().classifier, "--layer", layer, "--place", "encoder", "--head", head, "--query", "1",
+                      "--what", "plain_weights,bias,weights"});
     };
-    const std::vector<std::pair<double, double>> all = softmaxes("mean");
-    std::vector<double> mean(all.size(), 0);
-    for (const char* head : {"1", "2", "3", "4"})
-      for (std::size_t j = 0; j < mean.size(); ++j) mean[j] += softmaxes(head)[j].first / 4;
-    for (std::size_t j = 0; j < mean.size(); ++j) {
-      BOOST_TEST(std::abs(all[j].first - mean[j]) < 1e-9);
-      if (layer == std::string("2")) BOOST_TEST(std::abs(all[j].first - all[j].second) < 1e-5);  // no bias
+    const Json mean = rows("mean"), one = rows("3"),
+               whole = rows_of({runs().classifier, "--layer", layer, "--place", "encoder", "--head", "3"});
+    bool has_bias = false;
+    std::vector<double> means(mean.size(), 0);
+    for (const char* head : {"1", "2", "3", "4"}) {
+      const Json of_head = rows(head);
+      for (std::size_t j = 0; j < means.size(); ++j)
+        means[j] += of_head[j].at("plain weights, head " + std::string(head)).get<double>() / 4;
     }
+    for (std::size_t j = 0; j < means.size(); ++j) {
+      const double plain = one[j].at("plain weights, head 3"), weight = one[j].at("weights, head 3");
+      BOOST_TEST(std::abs(mean[j].at("plain weights, mean of heads").get<double>() - means[j]) < 1e-9);
+      has_bias = has_bias || std::abs(plain - weight) > 1e-5;
+      BOOST_TEST(whole[1].at(fmt::format("{} {}", j, one[j].at("token").get<std::string>())) == weight);
+    }
+    BOOST_TEST(has_bias == (layer == std::string("1")));
   }
 }
 
@@ -593,8 +579,7 @@ BOOST_AUTO_TEST_CASE(data_that_changed_since_the_training_are_warned_of_once) {
 
 BOOST_AUTO_TEST_CASE(other_views_of_a_run_are_made) {
   const std::vector<std::vector<std::string>> all{{"align", runs().translation, runs().recurrent, "--sentence", "2"},
-                                                  {"row", runs().classifier, "--query", "2", "--head", "3"},
-                                                  {"masks", runs().translation},
+                                                  {runs().classifier, "--query", "2", "--head", "3"},
                                                   {"model", runs().recurrent}};
   for (const std::vector<std::string>& flags : all)
     for (const char* format : {"text", "html"}) {
@@ -617,7 +602,7 @@ BOOST_AUTO_TEST_CASE(mistakes_are_one_line_that_says_what_would_be_right) {
         "analyze: --layer 7: the model has no such attention; it has encoder, layer 1;"},
        {{runs().classifier, "--text", "a dog", "--sentence", "0"},
         "--sentence and --text exclude each other: both choose the sentence"},
-       {{"row", runs().classifier, "--text", "a dog", "--set", "dev"}, "--set and --text exclude each other"},
+       {{runs().classifier, "--text", "a dog", "--set", "dev"}, "--set and --text exclude each other"},
        {{runs().translation, "--place", "cross", "--what", "gate"}, "has no 'gate'; it has weights"},
        {{runs().translation, "--place", "cross", "--head", "3"}, "--head 3: cross, layer 1 has 2 heads"},
        {{"widths"}, "RUNS, the directories of one or more trained runs, are missing"},

@@ -189,8 +189,6 @@ BOOST_AUTO_TEST_CASE(p_is_that_of_all_seeds_pooled) {
   const std::string caption = comparison_caption(rows);
   BOOST_TEST(contains(caption, "test: 200 examples, mean ± standard deviation over 2 seeds."));
   BOOST_TEST(contains(caption, "against 'low', two-sided paired bootstrap"));
-  // The row that the others are tested against can be any.
-  BOOST_TEST(contains(comparison_caption(rows, 2), "against 'high', two-sided paired bootstrap"));
 }
 
 BOOST_AUTO_TEST_CASE(speeds_are_compared_by_processor_time) {
@@ -222,7 +220,6 @@ BOOST_AUTO_TEST_CASE(a_failed_run_leaves_its_row_and_its_reason) {
   BOOST_TEST(contains(caption, "\nbad seed 1: training diverged\nhalf seed 1: training diverged\n"), caption);
   // the others are tested against the first row that has a finished run, and the caption says so
   BOOST_TEST(contains(caption, "against 'half' (all runs of 'bad' failed), two-sided paired bootstrap"), caption);
-  BOOST_TEST(comparison_table(rows).csv() == comparison_table(rows, 1).csv());
 }
 
 BOOST_AUTO_TEST_CASE(a_row_that_diverges_is_reported_and_the_others_are_finished) {

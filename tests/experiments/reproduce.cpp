@@ -77,7 +77,8 @@ BOOST_AUTO_TEST_CASE(every_table_and_figure_has_an_item_that_runs_something_at_e
       BOOST_TEST(ids.insert(item.id).second, item.id);
       if (item.id != "X-reproduce") BOOST_TEST((!item.sheets.empty() || !item.steps.empty()), item.id);
       sheets.insert(item.sheets.begin(), item.sheets.end());
-      for (const Step& step : item.steps) BOOST_TEST(!contains(step.line.substr(step.line.rfind(' ') + 1), "{"), step.text);
+      for (const Step& step : item.steps)
+        BOOST_TEST(!contains(step.line.substr(step.line.rfind(' ') + 1), "{"), step.text);
       for (const std::string& run : item.runs) {  // stands behind the run that it needs
         const std::string& needs = needed.jobs().at(run).needs;
         BOOST_TEST((needs.empty() || has({item.runs.begin(), std::ranges::find(item.runs, run)}, needs)));

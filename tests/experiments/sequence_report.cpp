@@ -44,7 +44,8 @@ BOOST_AUTO_TEST_CASE(a_page_has_scores_curves_examples_and_what_every_model_look
       "translate", {"--source", "en", "--longest", "12", "--seeds", "2", "--compare",
                     "global; <b>window</b>: --attention window(use=additive) --cross-attention gaussian(layers=2); "
                     "flexible: --architecture rnn --attention classic(additive+flexible) --readout-dim 4"});
-  for (const char* heading : {">Scores<", ">Learning curves<", ">Examples<", ">Attention<", ">Configuration<"})
+  for (const char* heading :
+       {">Scores<", ">Development set, mean ± deviation of seeds<", ">Examples<", ">Attention<", ">Configuration<"})
     BOOST_TEST(contains(page, heading), heading);
   // Tables: the test's, each metric with p and interval, and the texts.
   for (const char* text :

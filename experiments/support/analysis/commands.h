@@ -7,11 +7,10 @@ namespace fovea {
 class Cli;
 
 // Commands about one sentence (sentence_findings.cpp)
-Finding attention_of_sentence(Cli& cli);  ///< maps or curves of an attention's quantities; a page of all attentions
-Finding row_of_attention(Cli& cli);       ///< energies, bias and weights of one query. Yang et al. 2018, figure 1
-Finding decoding_steps(Cli& cli);         ///< gate, focus, window of each step. Shu & Nakayama 2017, figure 1
-Finding alignments(Cli& cli);             ///< weights with gold links, error rates. Luong et al. 2015, figure 7
-Finding masks(Cli& cli);                  ///< of self-attention, mask attention, FFN. Fan et al. 2021, figure 1
+Finding attention_of_sentence(
+    Cli& cli);                     ///< quantities as maps or curves, or of one query (Yang et al. 2018, figure 1)
+Finding decoding_steps(Cli& cli);  ///< gate, focus, window of each step. Shu & Nakayama 2017, figure 1
+Finding alignments(Cli& cli);      ///< weights with gold links, error rates. Luong et al. 2015, figure 7
 
 // Distributions over sentences (distributions.cpp)
 Finding widths(Cli& cli);  ///< centers and widths of each layer and head. Yang et al. 2018, figures 2 and 3

@@ -51,7 +51,7 @@ CaseTensors results_of(const std::string& specification, int queries, int keys, 
 }  // namespace
 
 Finding computation(Cli& cli) {
-  std::string specifications;
+  std::string specifications, what;
   std::vector<std::string> given;
   int queries = 1, keys = 10;
   cli.option("ATTENTIONS", specifications,
@@ -61,7 +61,9 @@ Finding computation(Cli& cli) {
              "given several times. Queries are 1, other keys 0");
   cli.option("--queries", queries, "number of queries; as many as keys: self-attention").range(1, 200);
   cli.option("--keys", keys, "number of keys").range(2, 200);
+  cli.option("--what", what, "the quantities that are shown, separated by commas; default: all");
   cli.parse();
+  const std::vector<std::string_view> shown = split_columns(what, ',');
   CaseTensors tensors;
   for (const std::string& one : given) tensors.push_back(tensor_of(one));
   std::vector<std::string> headings{""};
@@ -71,6 +73,7 @@ Finding computation(Cli& cli) {
   const std::vector<std::string_view> all = split_columns(specifications, ';');
   for (const std::string_view each : all)
     for (const auto& [quantity, tensor] : results_of(trimmed(each), queries, keys, tensors)) {
+      if (!what.empty() && std::ranges::count(shown, quantity) == 0) continue;
       const std::string name = (all.size() > 1 ? trimmed(each) + ": " : "") + quantity;
       const std::vector<double> values = tensor.to_vector<double>();
       const std::int64_t columns = tensor.rank() > 3 ? tensor.size(-1) : 1;

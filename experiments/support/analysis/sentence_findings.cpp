@@ -23,22 +23,6 @@ namespace {
 
 std::string words_of(const SentenceView& sentence) { return shortened(sentence.text(), 160); }
 
-/// The quantities of an attention that `what` names: the name of a quantity; pointers (both ends of a window), window
-/// (window, window_factor, or the first and last key) or mask (mask, window, or the keys that are seen). Throws Error
-/// and lists the known names.
-std::vector<const ViewedQuantity*> quantities_of(const AttentionView& view, const std::string& what) {
-  std::vector<std::vector<std::string>> choices{{what}};  // the first that is there
-  if (what == "pointers") choices = {{"left_pointer", "right_pointer"}};
-  if (what == "window") choices = {{"window"}, {"window_factor"}, {"first_key", "last_key"}, {"seen"}};
-  if (what == "mask") choices = {{"mask"}, {"window"}, {"seen"}};
-  for (const std::vector<std::string>& names : choices) {
-    std::vector<const ViewedQuantity*> found;
-    for (const std::string& name : names) found.push_back(view.find(name));
-    if (std::ranges::count(found, nullptr) == 0) return found;
-  }
-  return {&view.at(choices.front().front())};
-}
-
 std::vector<std::int64_t> heads_of(const ViewedQuantity& quantity, std::optional<std::int64_t> head) {
   if (head) return {*head};
   std::vector<std::int64_t> all(std::size_t(quantity.heads));
@@ -70,21 +54,47 @@ Figure figure_of_pairs(const AttentionView& view, const ViewedQuantity& quantity
 /// all heads.
 Finding finding_of(const AttentionView& view, const std::string& what, std::optional<std::int64_t> head) {
   Finding finding{.title = fmt::format("{}: {}", view.title(), what), .notes = {view.method}};
-  for (const ViewedQuantity* quantity : quantities_of(view, what)) {
-    if (quantity->of_pairs) {
-      for (std::int64_t h : heads_of(*quantity, head))
+  for (const std::string_view name : split_columns(what, ',')) {
+    const ViewedQuantity& quantity = view.at(trimmed(name));
+    if (quantity.of_pairs) {
+      for (std::int64_t h : heads_of(quantity, head))
         finding.tables.push_back(
-            {spaced(quantity->name) + ", " + head_name(h), table_of_pairs(view, view.head(*quantity, h))});
-      finding.figures.push_back(figure_of_pairs(view, *quantity, head));
+            {spaced(quantity.name) + ", " + head_name(h), table_of_pairs(view, view.head(quantity, h))});
+      finding.figures.push_back(figure_of_pairs(view, quantity, head));
       continue;
     }
-    LineChart chart = head_curves(view, *quantity, heads_of(*quantity, head));
+    LineChart chart = head_curves(view, quantity, heads_of(quantity, head));
     chart.title = view.title() + ": " + chart.title;
     Columns columns;
-    for (std::int64_t h : heads_of(*quantity, head)) columns.emplace_back(head_name(h), view.head(*quantity, h));
-    finding.tables.push_back({spaced(quantity->name), table_of_tokens("query", view.queries, columns)});
+    for (std::int64_t h : heads_of(quantity, head)) columns.emplace_back(head_name(h), view.head(quantity, h));
+    finding.tables.push_back({spaced(quantity.name), table_of_tokens("query", view.queries, columns)});
     finding.figures.emplace_back(chart);
   }
+  return finding;
+}
+
+/// The same quantities of one query: a column of a table and a curve over the keys for each of them and each head.
+Finding finding_of_query(const AttentionView& view, const std::string& what, std::optional<std::int64_t> head,
+                         std::size_t query) {
+  require(query < view.queries.size(), "--query {}: the sentence has {} queries, counted from 0", query,
+          view.queries.size());
+  Finding finding{.title = fmt::format("{}, query {} “{}”", view.title(), query, view.queries[query]),
+                  .notes = {view.method}};
+  Columns columns;
+  for (const std::string_view name : split_columns(what, ',')) {
+    const ViewedQuantity& quantity = view.at(trimmed(name));
+    require(quantity.of_pairs, "--query: '{}' has no numbers of keys", quantity.name);
+    LineChart chart{.title = spaced(quantity.name), .x = {"key", picture_labels(view.keys)}};
+    for (std::int64_t h : heads_of(quantity, head)) {
+      const std::vector<double> all = view.head(quantity, h);
+      const auto row = all.begin() + std::ptrdiff_t(query * view.keys.size());
+      columns.emplace_back(spaced(quantity.name) + ", " + head_name(h),
+                           std::vector<double>(row, row + std::ptrdiff_t(view.keys.size())));
+      chart.series.push_back(curve_of(head_name(h), columns.back().second));
+    }
+    finding.figures.emplace_back(chart);
+  }
+  finding.tables = {{"", table_of_tokens("key", view.keys, columns, 4)}};
   return finding;
 }
 
@@ -113,14 +123,19 @@ Finding attention_of_sentence(Cli& cli) {
       cli, RunFlags::set | RunFlags::sentence | RunFlags::text | RunFlags::attention | RunFlags::head);
   std::string what = "weights";
   std::int64_t page_sentences = 5;
-  cli.option("--what", what,
-             "weights; scores, bias and logits (before the normaliser); window, mask, pointers, center, width, focus, "
-             "gate; or the name of any quantity that the method computes: list prints the names");
+  std::optional<int> query;
+  cli.option(
+      "--what", what,
+      "quantities, separated by commas: weights; scores, bias and logits (before the normaliser); seen; or what "
+      "the method computes, such as mask, window, left_pointer, center, width, first_key. list prints the names");
+  cli.option("--query", query, "show the keys of this query alone, which is counted from 0").at_least(0);
   cli.option("--page-sentences", page_sentences, "number of sentences of an html page").range(1, 1000);
   cli.parse();
   const SentenceView shown = flags->views()[0];
   Finding finding{.title = "Quantities of the attentions", .tables = {{"", list_of(shown)}}};
-  if (what != "list") finding = finding_of(shown.chosen(flags->choice), what, flags->chosen_head());
+  if (what != "list")
+    finding = query ? finding_of_query(shown.chosen(flags->choice), what, flags->chosen_head(), std::size_t(*query))
+                    : finding_of(shown.chosen(flags->choice), what, flags->chosen_head());
   finding.notes.push_back(shown.text());
   finding.runs = {flags->run()};
   finding.sections_of_page = [=] {
@@ -137,63 +152,6 @@ Finding attention_of_sentence(Cli& cli) {
     return sections;
   };
   return finding;
-}
-
-namespace {
-
-/// The softmax of one head's scores over the keys that the query sees.
-std::vector<double> softmax_of_seen(const std::vector<double>& scores, const std::vector<double>& seen) {
-  std::vector<double> weights(scores.size(), 0);
-  double largest = -HUGE_VAL, sum = 0;
-  for (std::size_t j = 0; j < scores.size(); ++j)
-    if (seen[j] > 0) largest = std::max(largest, scores[j]);
-  for (std::size_t j = 0; j < scores.size(); ++j) sum += weights[j] = seen[j] > 0 ? std::exp(scores[j] - largest) : 0;
-  for (double& weight : weights) weight /= sum;
-  return weights;
-}
-
-}  // namespace
-
-Finding row_of_attention(Cli& cli) {
-  RunFlags flags(cli, RunFlags::set | RunFlags::sentence | RunFlags::text | RunFlags::attention | RunFlags::head);
-  std::int64_t query = 0;
-  flags.head_name = "1";
-  cli.option("--query", query, "number of the query, from 0").at_least(0);
-  cli.parse();
-  const SentenceView shown = flags.views()[0];
-  const AttentionView& view = shown.chosen(flags.choice);
-  const std::int64_t head = flags.chosen_head().value_or(0);
-  const std::size_t I = view.queries.size(), J = view.keys.size();
-  require(query >= 0 && query < std::int64_t(I), "--query {}: the sentence has {} queries, counted from 0", query, I);
-  const auto row = [&](const char* name, std::int64_t h) {
-    const std::vector<double> all = view.head(view.at(name), h);
-    const auto begin = all.begin() + query * std::ptrdiff_t(J);
-    return std::vector<double>(begin, begin + std::ptrdiff_t(J));
-  };
-  const std::vector<double> scores = row("scores", head), bias = row("bias", head), weights = row("weights", head);
-  // The weights of several heads are averaged, and so are their softmaxes: that of mean scores would be another thing.
-  const std::vector<std::int64_t> heads =
-      heads_of(view.at("scores"), head > 0 ? std::optional(head) : std::optional<std::int64_t>());
-  std::vector<double> plain(J, 0);
-  for (std::int64_t h : heads) {
-    const std::vector<double> of_head = softmax_of_seen(row("scores", h), row("seen", h));
-    for (std::size_t j = 0; j < J; ++j) plain[j] += of_head[j] / double(heads.size());
-  }
-  const Axis keys{.label = "key", .tokens = picture_labels(view.keys)};
-  return {
-      .title =
-          fmt::format("{}, {}, query {} “{}”", view.title(), head_name(head), query, view.queries[std::size_t(query)]),
-      .notes = {view.method},
-      .tables = {{"",
-                  table_of_tokens(
-                      "key", view.keys,
-                      {{"energy", scores}, {"softmax of energies", plain}, {"bias", bias}, {"revised weight", weights}},
-                      4)}},
-      .figures = {LineChart{.title = "Bias of the energies", .x = keys, .series = {curve_of("", bias)}},
-                  LineChart{.title = "Original and revised distribution",
-                            .x = keys,
-                            .series = {curve_of("original", plain, true), curve_of("revised", weights)}}},
-      .runs = {flags.run()}};
 }
 
 // ---- Decoding steps
@@ -316,42 +274,9 @@ Finding alignments(Cli& cli) {
         gold.possible.empty()
             ? "There are no gold links for this sentence; those of a set are in SET.align beside its texts."
             : "Gold links: " + alignment_text(gold.sure) + "; they are outlined where tokens are words."};
-    if (gold.possible.empty() || !are_words) continue;
-    map.title = "gold links";
-    std::fill(map.heads[0].values.begin(), map.heads[0].values.end(), 0);
-    for (const auto& [i, j] : map.heads[0].marked) map.heads[0].values[std::size_t(i) * J + std::size_t(j)] = 1;
-    finding.figures.emplace_back(map);
   }
   finding.tables = {{"", table}};
   return finding;
-}
-
-// ---- Masks
-
-Finding masks(Cli& cli) {
-  RunFlags flags(cli, RunFlags::set | RunFlags::sentence);
-  cli.parse();
-  const SentenceView shown = flags.views()[0];
-  for (const AttentionView& view : shown.attentions) {
-    const ViewedQuantity* mask = view.find("mask");
-    if (!mask || view.place == Place::cross) continue;
-    const std::size_t n = view.queries.size();
-    HeadMaps maps{.title = "Masks M", .queries = picture_labels(view.queries), .keys = picture_labels(view.keys)};
-    maps.heads.push_back({.name = "SAN", .values = std::vector<double>(n * n, 1)});
-    for (std::int64_t h = 1; h <= mask->heads; ++h)
-      maps.heads.push_back({.name = fmt::format("{}, head {}", view.method, h), .values = view.head(*mask, h)});
-    std::vector<double> identity(n * n, 0);
-    for (std::size_t i = 0; i < n; ++i) identity[i * n + i] = 1;
-    maps.heads.push_back({.name = "FFN", .values = identity});
-    Finding finding{.title = fmt::format("Masks: SAN, {} ({}), FFN", view.method, view.title()),
-                    .notes = {words_of(shown)},
-                    .runs = {flags.run()}};
-    for (const HeadMaps::Head& head : maps.heads)
-      finding.tables.push_back({head.name, table_of_pairs(view, head.values)});
-    finding.figures = {maps};
-    return finding;
-  }
-  fail("{}: none of its self-attentions has a mask, as dman and sman have", flags.run().string());
 }
 
 }  // namespace fovea

@@ -164,38 +164,26 @@ Json line_of(const RunResult& run, const TestResult& test, const KeepsScore& kee
   return line;
 }
 
-/// Replaces the file by these lines, compressed by gzip.
-void write_compressed(const fs::path& file, const std::vector<std::string>& lines) {
+std::string text_of_lines(const Json& lines) {
+  std::string text;
+  for (const Json& line : lines) text += text_of(line) + "\n";
+  return text;
+}
+
+/// Replaces the file by this text, compressed by gzip.
+void write_compressed(const fs::path& file, const std::string& text) {
   const fs::path partial = file.string() + ".partial";
   const gzFile to = ::gzopen(partial.c_str(), "wb9");
-  bool is_written = to != nullptr;
-  for (const std::string& line : lines) {
-    is_written = is_written && ::gzwrite(to, line.data(), unsigned(line.size())) > 0;
-    is_written = is_written && ::gzputc(to, '\n') >= 0;
-  }
-  is_written = to && ::gzclose(to) == Z_OK && is_written;
-  require(is_written, "{}: cannot be written", partial.string());
+  const bool is_written = to && (text.empty() || ::gzwrite(to, text.data(), unsigned(text.size())) > 0);
+  const bool is_closed = to && ::gzclose(to) == Z_OK;
+  require(is_written && is_closed, "{}: cannot be written", partial.string());
   fs::rename(partial, file);
 }
 
-/// The lines of files by the name of the run, and of a test set by its name too; in their order.
-struct Lines {
-  std::vector<std::pair<std::string, std::string>> all;
-
-  static std::string key_of(const Json& line) {
-    return line.at("run").get<std::string>() + " " + line.value("set", "");
-  }
-  void put(const Json& line) {
-    const std::string key = key_of(line);
-    const auto found = std::ranges::find_if(all, [&](const auto& one) { return one.first == key; });
-    found != all.end() ? void(found->second = text_of(line)) : void(all.emplace_back(key, text_of(line)));
-  }
-  std::vector<std::string> texts() const {
-    std::vector<std::string> lines;
-    for (const auto& [key, text] : all) lines.push_back(text);
-    return lines;
-  }
-};
+/// Adds a line to those of a file, or puts it in the place of that of the same run and test set.
+void put(Json& lines, const Json& line) {
+  lines[line.at("run").get<std::string>() + " " + line.value("set", "")] = line;
+}
 
 }  // namespace
 
@@ -232,11 +220,11 @@ std::vector<RunResult> load_kept_runs(const fs::path& directory) {
 void save_kept_runs(const std::vector<RunResult>& runs, const fs::path& data, const KeepsScore& keeps,
                     const fs::path& directory) {
   fs::create_directories(directory);
-  std::map<fs::path, Lines> files;
-  Lines examples;
-  for (const fs::path& file : run_files(directory)) for_lines(file, [&](const Json& line) { files[file].put(line); });
+  std::map<fs::path, Json> files;
+  Json examples = Json::object();
+  for (const fs::path& file : run_files(directory)) for_lines(file, [&](const Json& line) { put(files[file], line); });
   if (fs::exists(directory / examples_archive))
-    for_lines(directory / examples_archive, [&](const Json& line) { examples.put(line); });
+    for_lines(directory / examples_archive, [&](const Json& line) { put(examples, line); });
   Json options = fs::exists(directory / options_file) ? load_json(directory / options_file) : Json::object();
   for (const RunResult& run : runs) {
     Json configuration = without_places(run.configuration, data.string());
@@ -247,15 +235,12 @@ void save_kept_runs(const std::vector<RunResult>& runs, const fs::path& data, co
       for (const char* own : {"program", "seed"}) options[program].erase(own);
     }
     const std::string& first = run.made_for.at(0);
-    files[directory / (first.substr(0, first.find('-')) + ".jsonl")].put(line_of(run, configuration, options[program]));
-    for (const TestResult& test : run.tests) examples.put(line_of(run, test, keeps));
+    const fs::path file = directory / (first.substr(0, first.find('-')) + ".jsonl");
+    put(files[file], line_of(run, configuration, options[program]));
+    for (const TestResult& test : run.tests) put(examples, line_of(run, test, keeps));
   }
-  for (const auto& [file, lines] : files) {
-    std::string text;
-    for (const std::string& line : lines.texts()) text += line + "\n";
-    write_file_atomically(file, text);
-  }
-  write_compressed(directory / examples_archive, examples.texts());
+  for (const auto& [file, lines] : files) write_file_atomically(file, text_of_lines(lines));
+  write_compressed(directory / examples_archive, text_of_lines(examples));
   save_json(directory / options_file, options);
 }
 

@@ -105,7 +105,7 @@ LineChart head_curves(const AttentionView& view, const ViewedQuantity& quantity,
 }
 
 std::vector<Figure> pictures_of(const AttentionView& view, const std::string& title) {
-  static const std::set<std::string> not_shown{"scores", "logits", "bias", "seen", "hidden"};
+  static const std::set<std::string> not_shown{"scores", "logits", "bias", "seen", "plain_weights", "hidden"};
   const Marks marks(view);
   std::vector<Figure> maps, curves;
   for (const ViewedQuantity& quantity : view.quantities) {
@@ -190,8 +190,8 @@ std::optional<Finding> attention_section(const std::vector<PicturedRun>& runs) {
     }
     if (left_out > 0)
       own.notes.push_back(
-          fmt::format("{} of this model's pictures are left out, because the page would become too large; `report {} "
-                      "--figures DIRECTORY` writes them all.",
+          fmt::format("{} of this model's pictures are left out, because the page would become too large; `analyze {} "
+                      "--out page.html` makes a page of its own.",
                       left_out, run.directory.string()));
   }
   return section.sections.empty() ? std::nullopt : std::optional(std::move(section));

@@ -1,6 +1,7 @@
 #include "experiments/support/report/attention_view.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "autograd/operations.h"
@@ -59,6 +60,23 @@ void join_mechanisms(AttentionView& view) {
   }
 }
 
+/// Adds the softmax of the scores over the keys that a query sees: the weights without all else that the method does.
+void add_plain_weights(AttentionView& view) {
+  const ViewedQuantity *scores = view.find("scores"), *seen = view.find("seen");
+  if (!scores || !seen || !scores->of_pairs) return;
+  ViewedQuantity plain{"plain_weights", scores->heads, true, scores->values};
+  const auto J = std::ptrdiff_t(view.keys.size());
+  for (auto row = plain.values.begin(); row < plain.values.end(); row += J) {
+    const auto see = seen->values.begin() + (row - plain.values.begin()) % std::ssize(seen->values);
+    double largest = -HUGE_VAL, sum = 0;
+    for (std::ptrdiff_t j = 0; j < J; ++j)
+      if (see[j] > 0) largest = std::max(largest, row[j]);
+    for (std::ptrdiff_t j = 0; j < J; ++j) sum += row[j] = see[j] > 0 ? std::exp(row[j] - largest) : 0;
+    for (std::ptrdiff_t j = 0; j < J; ++j) row[j] /= sum;
+  }
+  view.quantities.push_back(std::move(plain));
+}
+
 }  // namespace
 
 const char* name_of(Place place) {
@@ -105,6 +123,7 @@ AttentionView view_of(const AttentionTrace& trace, Place place, std::vector<std:
   add_quantity(view, "weights", trace.weights.value());
   for (const auto& [name, values] : trace.quantities) add_quantity(view, name, values.value());
   join_mechanisms(view);
+  add_plain_weights(view);
   return view;
 }
 

@@ -20,30 +20,21 @@ namespace {
 using Rows = std::vector<ComparedRow>;
 
 /// Every score of a test set, with intervals: the long form of the table.
-Finding::NamedTable score_table(const Rows& rows, std::size_t baseline, const TestResult& test) {
-  Rows ordered = rows;  // the baseline first
-  std::rotate(ordered.begin(), ordered.begin() + std::ptrdiff_t(baseline),
-              ordered.begin() + std::ptrdiff_t(baseline) + 1);
+Finding::NamedTable score_table(const Rows& rows, const TestResult& test) {
   std::vector<std::string> titles;
   std::vector<std::vector<TextScore>> scores(rows.size());
-  for (const ComparedRow& row : ordered) titles.push_back(row.full_title());
+  for (const ComparedRow& row : rows) titles.push_back(row.full_title());
   for (const TextScore& score : test.scores()) {
     std::vector<TextScore> of_rows;  // those that every row has
-    for (const ComparedRow& row : ordered)
+    for (const ComparedRow& row : rows)
       if (const auto pooled = pooled_score(row.finished(), test.set, score.name)) of_rows.push_back(*pooled);
     for (std::size_t r = 0; r < rows.size() && of_rows.size() == rows.size(); ++r) scores[r].push_back(of_rows[r]);
   }
   return {.name = "Each score of the test set " + test.set,
-          .table = table_of(score_rows(titles, scores, {})),
+          .table = table_of_scores(score_rows(titles, scores, {})),
           .caption = fmt::format("All seeds pooled. Difference: from '{}'; its interval and the two-sided p are of a "
                                  "paired bootstrap (1000 resamples of the examples).",
                                  titles.front())};
-}
-
-/// The row that the others are tested against: the one with this title, or the first.
-std::size_t baseline_of(const Rows& rows, const std::string& title) {
-  const auto found = std::ranges::find_if(rows, [&](auto& row) { return row.full_title() == title; });
-  return found == rows.end() ? 0 : std::size_t(found - rows.begin());
 }
 
 /// Examples at even distances through the first test set: input, reference, and the hypothesis of each row's best
@@ -91,9 +82,10 @@ Figure mean_curves(LineChart chart, const Rows& rows, const PointsOf& points_of)
   return chart;
 }
 
-/// The learning curves of the rows that were trained: the development scores and the training loss (without label
-/// smoothing), which is averaged over stretches of updates.
-std::vector<Figure> learning_curves(const Rows& rows) {
+/// The learning curves of the rows that were trained, means over their seeds: the development scores and the training
+/// loss (without label smoothing), which is averaged over stretches of updates.
+std::vector<Figure> learning_curves(const RunGroup& group) {
+  const Rows& rows = group.rows;
   std::string score;
   double updates = 0;
   bool has_log = false;
@@ -105,8 +97,10 @@ std::vector<Figure> learning_curves(const Rows& rows) {
       for (const auto& [update, loss] : curve(log, "unsmoothed_loss")) updates = std::max(updates, update);
     }
   if (!has_log) return {};
-  LineChart scores{.title = "Development set", .x = {"updates"}, .y = {score}};
-  LineChart losses{.title = "Training loss", .x = {"updates"}, .y = {"nats"}};
+  const std::string of_group =
+      (group.title.empty() ? "" : " of " + shortened(group.title, 24)) + ", mean ± deviation of seeds";
+  LineChart scores{.title = "Development set" + of_group, .x = {"updates"}, .y = {score}};
+  LineChart losses{.title = "Training loss" + of_group, .x = {"updates"}, .y = {"nats"}};
   scores.y.least = losses.y.least = 0;
   if (!score.ends_with("perplexity")) scores.y.most = 100;
   constexpr double most_points = 25, between_lines = 10;
@@ -160,16 +154,11 @@ std::vector<Finding> sections_of(const RunGroup& group, const ComparisonReport& 
   std::erase_if(rows, [](const ComparedRow& row) { return row.finished().empty(); });
   if (rows.empty()) return {};
   Finding scores{.title = "Scores"};
-  for (const TestResult& test : rows.front().best().tests)
-    scores.tables.push_back(score_table(rows, baseline_of(rows, report.baseline), test));
+  for (const TestResult& test : rows.front().best().tests) scores.tables.push_back(score_table(rows, test));
   std::vector<Finding> sections{scores};
   if (!report.trials.empty())
     sections.push_back({.title = "Search",
                         .tables = {{"", trials_table(report.trials), "Every trial; the best of each row is above."}}});
-  if (std::vector<Figure> curves = learning_curves(rows); !curves.empty())
-    sections.push_back({.title = "Learning curves",
-                        .notes = {"Means over the seeds of each row; bands are their standard deviations."},
-                        .figures = std::move(curves)});
   const TestedExample& example = rows.front().best().tests.front().examples.front();
   if (!example.hypothesis.empty() || !example.input.empty())  // not a language model
     sections.push_back({.title = "Examples", .tables = {examples_of(rows)}});
@@ -187,10 +176,9 @@ std::vector<Finding> sections_of(const RunGroup& group, const ComparisonReport& 
 Finding finding_of(const ComparisonReport& report) {
   Finding finding{.title = report.title};
   for (const RunGroup& group : report.groups) {
-    const std::size_t baseline = baseline_of(group.rows, report.baseline);
-    finding.tables.push_back({.name = group.title,
-                              .table = comparison_table(group.rows, baseline),
-                              .caption = comparison_caption(group.rows, baseline)});
+    finding.tables.push_back(
+        {.name = group.title, .table = comparison_table(group.rows), .caption = comparison_caption(group.rows)});
+    for (Figure& curves : learning_curves(group)) finding.figures.push_back(std::move(curves));
   }
   finding.sections_of_page = [report] {
     std::vector<Finding> all;

@@ -13,11 +13,10 @@ struct ComparisonReport {
   std::string title;
   std::vector<RunGroup> groups;          ///< a table for each, and sections of the page; a row holds the chosen trial
   std::vector<ComparedRow> trials = {};  ///< all trials of a search; empty without one
-  std::string baseline = {};             ///< the row that the others are tested against; empty: the first
 };
 
-/// The tables of the groups; a page has more sections, of less than about 1.5 MB for each group. Reads only the records
-/// in the runs' directories.
+/// The tables and learning curves of the groups; a page has more sections, of less than about 1.5 MB for each group.
+/// Reads only the records in the runs' directories.
 Finding finding_of(const ComparisonReport& report);
 
 }  // namespace fovea

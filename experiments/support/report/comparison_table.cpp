@@ -34,11 +34,13 @@ const RunResult& example_of(const std::vector<ComparedRow>& rows) {
   return rows.front().runs.front();
 }
 
-/// The row that the others are compared with: number `baseline`, or the first finished one if all runs of that failed.
-const ComparedRow& compared_with(const std::vector<ComparedRow>& rows, std::size_t baseline) {
-  if (!rows.at(baseline).finished().empty() || all_failed(rows)) return rows.at(baseline);
-  return *std::ranges::find_if(rows, [](const ComparedRow& row) { return !row.finished().empty(); });
+/// The row that the others are compared with: the first one, or the first finished one if all its runs failed.
+const ComparedRow& compared_with(const std::vector<ComparedRow>& rows) {
+  const auto first = std::ranges::find_if(rows, [](const ComparedRow& row) { return !row.finished().empty(); });
+  return first == rows.end() ? rows.front() : *first;
 }
+
+using Value = std::function<double(const RunResult&)>;
 
 /// Updates per second of the clock; NaN for a run without training.
 double steps_per_second(const RunResult& run) { return run.training ? run.training->steps_per_second() : std::nan(""); }
@@ -54,23 +56,11 @@ double sentences_per_second(const RunResult& run) {
   return test.decoding ? double(test.examples.size()) / test.decoding->wall : std::nan("");
 }
 
-using Value = std::function<double(const RunResult&)>;
-
 /// The values of the row's finished runs.
 std::vector<double> values_of(const ComparedRow& row, const Value& value) {
   std::vector<double> values;
   for (const RunResult* run : row.finished()) values.push_back(value(*run));
   return values;
-}
-
-/// A column with the means and deviations over each row's runs.
-Column<ComparedRow> mean_column(const std::string& heading, int decimals, const Value& value) {
-  return {heading, [=](const ComparedRow& row) { return Cell::mean_of(values_of(row, value), decimals); }};
-}
-
-/// The same without deviations.
-Column<ComparedRow> plain_column(const std::string& heading, int decimals, const Value& value) {
-  return {heading, [=](const ComparedRow& row) { return Cell::number(mean(values_of(row, value)), decimals); }};
 }
 
 /// A column for each score or measurement that things_of(test) names for any run, set by set and in order of
@@ -85,9 +75,10 @@ void add_columns(std::vector<Column<ComparedRow>>& columns, const std::vector<Co
         for (const auto& one : things_of(run->tests.at(set))) {
           const std::string heading = tests.size() > 1 ? tests[set].set + " " + one.name : one.name;
           if (std::ranges::any_of(columns, [&](auto& old) { return old.heading == heading; })) continue;
-          columns.push_back(mean_column(heading, one.decimals, [set, name = one.name](const RunResult& other) {
-            return value_of(other.tests.at(set), name);
-          }));
+          columns.push_back({heading, [set, name = one.name, decimals = one.decimals](const ComparedRow& each) {
+                               const auto value = [&](auto& other) { return value_of(other.tests.at(set), name); };
+                               return Cell::mean_of(values_of(each, value), decimals);
+                             }});
         }
 }
 
@@ -104,8 +95,7 @@ std::vector<const RunResult*> ComparedRow::finished() const {
 
 const RunResult& ComparedRow::best() const {
   const Runs all = finished();
-  return **std::ranges::max_element(
-      all, [](const RunResult* a, const RunResult* b) { return dev_score(*a) < dev_score(*b); });
+  return **std::ranges::max_element(all, {}, [](const RunResult* run) { return dev_score(*run); });
 }
 
 bool ComparedRow::is_better_than(const ComparedRow& other) const {
@@ -114,10 +104,10 @@ bool ComparedRow::is_better_than(const ComparedRow& other) const {
 }
 
 const ComparedRow& best_of(const std::vector<ComparedRow>& rows) {
-  const ComparedRow* best = nullptr;
-  for (const ComparedRow& row : rows)
-    if (!row.finished().empty() && (!best || dev_score(row.best()) > dev_score(best->best()))) best = &row;
-  return *best;
+  const auto worth = [](const ComparedRow& row) {
+    return row.finished().empty() ? -std::numeric_limits<double>::infinity() : dev_score(row.best());
+  };
+  return *std::ranges::max_element(rows, {}, worth);
 }
 
 bool have_best(const std::vector<ComparedRow>& rows) {
@@ -169,17 +159,16 @@ double p_of(const std::vector<const RunResult*>& baseline, const std::vector<con
   return paired_bootstrap(first->metric, other->metric).p;
 }
 
-Table comparison_table(const std::vector<ComparedRow>& rows, std::size_t baseline) {
-  const ComparedRow& first = compared_with(rows, baseline);
-  const auto any = [&](auto holds) {
-    return std::ranges::any_of(rows, [&](const ComparedRow& row) {
-      const Runs finished = row.finished();
-      return std::ranges::any_of(finished, [&](const RunResult* run) { return holds(*run); });
-    });
-  };
-  const bool compares = rows.size() > 1, trains = any([](const RunResult&run) { return run.training.has_value(); });
-  const bool decodes = any([](const RunResult& run) { return run.tests.front().decoding.has_value(); });
+Table comparison_table(const std::vector<ComparedRow>& rows) {
+  const ComparedRow& first = compared_with(rows);
+  const bool compares = rows.size() > 1;
   std::vector<Column<ComparedRow>> columns{{"model", [](const ComparedRow& row) { return Cell(row.full_title()); }}};
+  // A column with the means of the rows, unless no run has such a number.
+  const auto add_means = [&](const char* heading, int decimals, const Value& value) {
+    const auto has_mean = [&](const ComparedRow& row) { return !std::isnan(mean(values_of(row, value))); };
+    if (std::ranges::any_of(rows, has_mean))
+      columns.push_back({heading, [=](auto& row) { return Cell::number(mean(values_of(row, value)), decimals); }});
+  };
   add_columns(
       columns, rows, [](const TestResult& test) -> const auto& { return test.scores(); });
   if (compares)
@@ -195,16 +184,14 @@ Table comparison_table(const std::vector<ComparedRow>& rows, std::size_t baselin
                        const Runs finished = row.finished();
                        return finished.empty() ? Cell() : Cell(finished.front()->parameters);
                      }});
-  if (trains) columns.push_back(plain_column("steps/s", 2, steps_per_second));
-  if (trains && compares) {
-    const double of_first = mean(values_of(first, speed_of));
-    columns.push_back(plain_column("relative", 2, [=](const RunResult& run) { return speed_of(run) / of_first; }));
-  }
-  if (decodes) columns.push_back(plain_column("sentences/s", 1, sentences_per_second));
+  add_means("steps/s", 2, steps_per_second);
+  const double of_first = mean(values_of(first, speed_of));
+  if (compares) add_means("relative", 2, [=](const RunResult& run) { return speed_of(run) / of_first; });
+  add_means("sentences/s", 1, sentences_per_second);
   return table_of(columns, rows);
 }
 
-std::string comparison_caption(const std::vector<ComparedRow>& rows, std::size_t baseline) {
+std::string comparison_caption(const std::vector<ComparedRow>& rows) {
   const RunResult& example = example_of(rows);
   std::string caption;
   for (const TestResult& test : example.tests)
@@ -215,12 +202,12 @@ std::string comparison_caption(const std::vector<ComparedRow>& rows, std::size_t
     caption += ", mean ± standard deviation over each row's seeds.";
   else
     caption += seeds == 1 ? ", one seed." : fmt::format(", mean ± standard deviation over {} seeds.", seeds);
-  const ComparedRow& first = compared_with(rows, baseline);
+  const ComparedRow& first = compared_with(rows);
   if (rows.size() > 1)
     caption += fmt::format(
         " p: {} against '{}'{}, two-sided paired bootstrap (1000 resamples of the examples), all seeds pooled.",
         example.tests.empty() ? "the first score" : example.tests.front().scores().front().name, first.title,
-        &first == &rows[baseline] ? "" : fmt::format(" (all runs of '{}' failed)", rows[baseline].title));
+        &first == &rows.front() ? "" : fmt::format(" (all runs of '{}' failed)", rows.front().title));
   if (rows.size() > 1 && example.training)
     caption += fmt::format(
         " steps/s: by the clock. relative: updates per second of processor time, over those of '{}'; other programs "

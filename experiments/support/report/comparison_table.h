@@ -47,12 +47,12 @@ std::optional<TextScore> pooled_score(const std::vector<const RunResult*>& runs,
 double p_of(const std::vector<const RunResult*>& baseline, const std::vector<const RunResult*>& row,
             const std::string& set, const std::string& metric);
 
-/// The table, with a line for each row: scores and measurements of every test set, p of the first score against the row
-/// number `baseline` (or the first finished row if all runs of that row failed), parameters and speed.
-Table comparison_table(const std::vector<ComparedRow>& rows, std::size_t baseline = 0);
+/// The table, with a line for each row: scores and measurements of every test set, p of the first score against the
+/// first row (or the first finished one if all its runs failed), parameters and speed.
+Table comparison_table(const std::vector<ComparedRow>& rows);
 
 /// The text below the table: sizes of the test sets, explanations of columns, and failed runs.
-std::string comparison_caption(const std::vector<ComparedRow>& rows, std::size_t baseline = 0);
+std::string comparison_caption(const std::vector<ComparedRow>& rows);
 
 /// Every trial of a search with its score on the development set.
 Table trials_table(const std::vector<ComparedRow>& trials);

@@ -54,22 +54,4 @@ std::string Drawing::element(double width, double height, const std::string& des
       px(width), px(height), escape_html(description), body_);
 }
 
-void draw_colour_scale(Drawing& drawing, double x, double top, double height, double low, double high) {
-  constexpr int steps = 24;
-  constexpr double width = 10, shortest = 60, tallest = 160;
-  height = std::clamp(height, shortest, tallest);
-  double full = std::max(high, -low);
-  drawing.raw("<g class=\"cells\">\n");
-  for (int step = 0; step < steps; ++step) {
-    double value = high - (high - low) * (step + 0.5) / steps;
-    drawing.raw(fmt::format("<rect{} x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill-opacity=\"{:.3g}\"/>\n",
-                            value < 0 ? " class=\"cold\"" : "", px(x), px(top + step * height / steps), px(width),
-                            px(height / steps + 0.2), std::clamp(std::abs(value) / full, 0.0, 1.0)));
-  }
-  drawing.raw("</g>\n");
-  drawing.text(x + width + 5, top + 9, fmt::format("{:.3g}", high), "tick");
-  drawing.text(x + width + 5, top + height, fmt::format("{:.3g}", low), "tick");
-  if (low < 0 && high > 0) drawing.text(x + width + 5, top + height * high / (high - low) + 4, "0", "tick");
-}
-
 }  // namespace fovea

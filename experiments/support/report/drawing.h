@@ -37,7 +37,4 @@ class Drawing {
   std::string body_;
 };
 
-/// Draws a bar from the colour of `high` down to that of `low`, with both as labels; about 44 pixels wide.
-void draw_colour_scale(Drawing& drawing, double x, double top, double height, double low, double high);
-
 }  // namespace fovea

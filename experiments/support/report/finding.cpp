@@ -170,9 +170,8 @@ void OutputFlags::write(const Cli& cli, Finding finding) const {
   finding.origin = origin_of(finding.runs, cli.command(), finding.starts);
   const auto contents = [&](const std::string& file) {
     const Format form = format_of(file);
-    require(form != Format::svg || !finding.figures.empty(), "{}: {}{}",
-            cli.given("--format") ? "--format svg" : "--out " + file, no_picture,
-            cli.declares("figures") ? "; --figures DIRECTORY writes the pictures" : "");
+    require(form != Format::svg || !finding.figures.empty(), "{}: {}",
+            cli.given("--format") ? "--format svg" : "--out " + file, no_picture);
     return contents_of(finding, form);
   };
   std::vector<std::pair<std::string, std::string>> all;  // files and contents, before any is written

@@ -42,11 +42,12 @@ struct Layout {
   double right() const { return left + double(columns) * (width + gap); }
 };
 
-/// The cells of a head as one path for each of a few strengths, which takes about 12 bytes for a visible cell. A cell
-/// is one unit wide.
-void draw_cells(Drawing& drawing, const HeadMaps::Head& head, std::size_t keys, double x, double y, double cell,
-                double full) {
-  constexpr int strengths = 24;
+constexpr int strengths = 24;
+
+/// The cells of a map as one path for each of a few strengths, which takes about 12 bytes for a visible cell. A cell is
+/// a square of one unit, which is drawn `width` pixels wide and `height` high.
+void draw_cells(Drawing& drawing, const std::vector<double>& values, std::size_t keys, double x, double y, double width,
+                double height, double full) {
   struct Path {
     std::string cells, style;
   };
@@ -57,18 +58,31 @@ void draw_cells(Drawing& drawing, const HeadMaps::Head& head, std::size_t keys, 
     paths[std::size_t(strengths + k)].style = "class=\"cold\" " + opacity;
   }
   paths.back().style = "class=\"missing\"";
-  for (std::size_t k = 0; k < head.values.size(); ++k) {
-    const double value = head.values[k];
+  for (std::size_t k = 0; k < values.size(); ++k) {
+    const double value = values[k];
     const auto strength =
         std::isfinite(value) ? std::size_t(std::lround(std::min(std::abs(value) / full, 1.0) * strengths)) : 0;
     if (std::isfinite(value) && strength == 0) continue;
     Path& path = std::isfinite(value) ? paths[strength + (value < 0 ? strengths : 0)] : paths.back();
     path.cells += fmt::format("M{} {}h1v1h-1z", k % keys, k / keys);
   }
-  drawing.raw(fmt::format("<g class=\"cells\" transform=\"translate({} {}) scale({})\">\n", px(x), px(y), px(cell)));
+  drawing.raw(fmt::format("<g class=\"cells\" transform=\"translate({} {}) scale({} {})\">\n", px(x), px(y), px(width),
+                          px(height)));
   for (const Path& path : paths)
     if (!path.cells.empty()) drawing.raw(fmt::format("<path {} d=\"{}\"/>\n", path.style, path.cells));
   drawing.raw("</g>\n");
+}
+
+/// A bar from the colour of `high` down to that of `low`, with both as labels; about 44 pixels wide.
+void draw_colour_scale(Drawing& drawing, double x, double top, double height, double low, double high) {
+  constexpr double width = 10, shortest = 60, tallest = 160;
+  height = std::clamp(height, shortest, tallest);
+  std::vector<double> values;
+  for (int k = 0; k < strengths; ++k) values.push_back(high - (high - low) * (k + 0.5) / strengths);
+  draw_cells(drawing, values, 1, x, top, width, height / strengths, std::max(high, -low));
+  drawing.text(x + width + 5, top + 9, fmt::format("{:.3g}", high), "tick");
+  drawing.text(x + width + 5, top + height, fmt::format("{:.3g}", low), "tick");
+  if (low < 0 && high > 0) drawing.text(x + width + 5, top + height * high / (high - low) + 4, "0", "tick");
 }
 
 /// Outlines of marked cells; centres and widths. Key j is the interval [j, j + 1] of the drawing, with the centre j +
@@ -124,7 +138,7 @@ std::string svg(const HeadMaps& maps) {
     draw_labels(drawing, maps, at, h);
     drawing.raw(fmt::format("<rect class=\"panel\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"/>\n", px(at.x(h)),
                             px(at.y(h)), px(at.width), px(at.height)));
-    draw_cells(drawing, maps.heads[h], maps.keys.size(), at.x(h), at.y(h), at.cell, full);
+    draw_cells(drawing, maps.heads[h].values, maps.keys.size(), at.x(h), at.y(h), at.cell, at.cell, full);
     draw_marks(drawing, maps.heads[h], at.x(h), at.y(h), at.cell, double(maps.keys.size()));
   }
   draw_colour_scale(drawing, at.right(), at.top, at.height, maps.low.value_or(low < 0 ? -full : 0),

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <regex>
 #include <set>
 
 #include <fmt/core.h>
@@ -197,16 +198,8 @@ std::string origin_of(const std::vector<fs::path>& runs, const std::string& comm
 }
 
 std::string without_origin(const std::string& text) {
-  std::string rest = text;
-  for (const auto& [begin, end] : {std::pair("\n<desc>Runs made ", "</desc>"),
-                                   {"\n<desc>Printed ", "</desc>"},
-                                   {"\nRuns made ", "\n"},
-                                   {"\nPrinted ", "\n"}})
-    for (std::size_t at; (at = rest.find(begin)) != std::string::npos;) {
-      const std::size_t behind = std::min(rest.find(end, at + 1), rest.size());
-      rest.erase(at, behind - at + (*end == '<' ? std::string_view(end).size() : 0));
-    }
-  return rest;
+  static const std::regex origin("\n<desc>(Runs made|Printed) [^<]*</desc>|\n(Runs made|Printed) [^\n]*");
+  return std::regex_replace(text, origin, "");
 }
 
 RowOptions options_of(const std::vector<ComparedRow>& rows) {

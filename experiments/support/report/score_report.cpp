@@ -2,80 +2,77 @@
 
 #include <algorithm>
 
-#include "tensor/error.h"
-
 namespace fovea {
 
 namespace {
 
-Cell interval_cell(const std::optional<Interval>& interval, int decimals) {
-  if (!interval) return {};
-  return fmt::format("{1:.{0}f} to {2:.{0}f}", decimals, interval->low, interval->high);
+/// "1.20 to 3.45", in the row's decimals; empty without the interval.
+Cell interval_cell(const Json& row, const char* low, const char* high) {
+  if (!row.contains(low)) return {};
+  return fmt::format("{1:.{0}f} to {2:.{0}f}", row["decimals"].get<int>(), row[low].get<double>(),
+                     row[high].get<double>());
 }
 
-bool has_several(const std::vector<ScoreRow>& rows) {
-  return std::ranges::any_of(rows, [](auto& row) { return row.difference.has_value(); });
+Cell number_cell(const Json& row, const char* key, int decimals) {
+  return row.contains(key) ? Cell::number(row[key], decimals) : Cell();
+}
+
+bool has_several(const std::vector<Json>& rows) {
+  return std::ranges::any_of(rows, [](const Json& row) { return row.contains("difference"); });
 }
 
 }  // namespace
 
-std::vector<ScoreRow> score_rows(const std::vector<std::string>& systems,
-                                 const std::vector<std::vector<TextScore>>& scores, const BootstrapOptions& options) {
-  std::vector<ScoreRow> rows;
+std::vector<Json> score_rows(const std::vector<std::string>& systems, const std::vector<std::vector<TextScore>>& scores,
+                             const BootstrapOptions& options) {
+  std::vector<Json> rows;
   for (std::size_t k = 0; k < scores.front().size(); ++k) {
     const SummedMetric& first = scores.front()[k].metric;
     for (std::size_t s = 0; s < systems.size(); ++s) {
       const auto& [name, metric, decimals, line] = scores[s][k];
-      ScoreRow row{name, systems[s], line, metric.value(), decimals, {}, {}, {}};
-      if (s > 0) row.difference = row.value - first.value();
-      if (options.resamples > 0) row.interval = bootstrap_interval(metric, options);
-      if (options.resamples > 0 && s > 0) row.against_first = paired_bootstrap(first, metric, options);
-      rows.push_back(row);
+      Json& row = rows.emplace_back(
+          Json{{"metric", name}, {"system", systems[s]}, {"value", metric.value()}, {"decimals", decimals}});
+      if (options.resamples > 0) {
+        const Interval interval = bootstrap_interval(metric, options);
+        row.update({{"low", interval.low}, {"high", interval.high}});
+      }
+      if (s > 0) row["difference"] = metric.value() - first.value();
+      if (s > 0 && options.resamples > 0) {
+        const PairedBootstrap test = paired_bootstrap(first, metric, options);
+        row.update({{"difference_low", test.interval.low},
+                    {"difference_high", test.interval.high},
+                    {"p", test.p},
+                    {"p_koehn", test.p_koehn}});
+      }
+      if (!line.empty()) row["line"] = line;
     }
   }
   return rows;
 }
 
-Table table_of(const std::vector<ScoreRow>& rows) {
+Table table_of_scores(const std::vector<Json>& rows) {
   const bool several = has_several(rows);
   Table table(several ? std::vector<std::string>{"metric", "system", "value", "difference", "its 95 % interval", "p"}
                       : std::vector<std::string>{"metric", "value", "95 % interval"});
-  for (const ScoreRow& row : rows) {
-    const Cell value = Cell::number(row.value, row.decimals);
-    if (!several) {
-      table.row({row.metric, value, interval_cell(row.interval, row.decimals)});
-      continue;
-    }
-    if (!row.difference && &row != &rows.front()) table.rule();
-    const auto& test = row.against_first;
-    table.row({row.metric, row.system, value, row.difference ? Cell::number(*row.difference, row.decimals) : Cell(),
-               test ? interval_cell(test->interval, row.decimals) : Cell(), test ? Cell::number(test->p, 3) : Cell()});
+  for (const Json& row : rows) {
+    const int decimals = row["decimals"];
+    const std::string metric = row["metric"], system = row["system"];
+    const Cell value = Cell::number(row["value"], decimals);
+    if (several && !row.contains("difference") && &row != &rows.front()) table.rule();
+    several ? table.row({metric, system, value, number_cell(row, "difference", decimals),
+                         interval_cell(row, "difference_low", "difference_high"), number_cell(row, "p", 3)})
+            : table.row({metric, value, interval_cell(row, "low", "high")});
   }
   return table;
 }
 
-std::string score_table(const std::vector<ScoreRow>& rows) {
-  const bool several = has_several(rows);
-  std::string text = table_of(rows).text();
-  for (const ScoreRow& row : rows) {
-    if (!row.line.empty()) text += (several ? row.system + ": " : "") + row.line + "\n";
-  }
+std::string score_table(const std::vector<Json>& rows) {
+  std::string text = table_of_scores(rows).text();
+  for (const Json& row : rows)
+    if (row.contains("line"))
+      text +=
+          (has_several(rows) ? row["system"].get<std::string>() + ": " : "") + row["line"].get<std::string>() + "\n";
   return text;
-}
-
-Json score_json(const ScoreRow& row) {
-  Json json{{"metric", row.metric}, {"system", row.system}, {"value", row.value}};
-  if (row.interval) json.update({{"low", row.interval->low}, {"high", row.interval->high}});
-  if (row.difference) json["difference"] = *row.difference;
-  if (row.against_first) {
-    const PairedBootstrap& test = *row.against_first;
-    json.update({{"difference_low", test.interval.low},
-                 {"difference_high", test.interval.high},
-                 {"p", test.p},
-                 {"p_koehn", test.p_koehn}});
-  }
-  if (!row.line.empty()) json["line"] = row.line;
-  return json;
 }
 
 }  // namespace fovea

@@ -1,6 +1,5 @@
-/// The scores of one or several systems: a table, and rows for programs to read.
+/// The scores of one or several systems: rows for programs to read, and a table of them.
 #pragma once
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,28 +10,18 @@
 
 namespace fovea {
 
-/// A system's score by one metric, its bootstrap interval, and how it compares with the first system.
-struct ScoreRow {
-  std::string metric, system, line;
-  double value = 0;
-  int decimals = 2;
-  std::optional<double> difference;              ///< from the first system; empty for the first system itself
-  std::optional<Interval> interval;              ///< empty without resamples
-  std::optional<PairedBootstrap> against_first;  ///< empty for the first system and without resamples
-};
+/// The scores of all systems, metric by metric, with bootstrap intervals, and how each system compares with the first:
+/// {"metric": "BLEU", "system": "a.txt", "value": 24.77, "decimals": 2, "low": ..., "high": ..., "difference": ...,
+/// "difference_low": ..., "difference_high": ..., "p": ..., "p_koehn": ..., "line": ...}. The first system has no
+/// difference; with options.resamples 0 there are no intervals and no tests; p is two-sided. Score k of each system
+/// must be of the same metric.
+std::vector<Json> score_rows(const std::vector<std::string>& systems, const std::vector<std::vector<TextScore>>& scores,
+                             const BootstrapOptions& options);
 
-/// The rows of all systems, metric by metric. Score k of each system must be of the same metric. With options.resamples
-/// 0 there are no intervals and no tests.
-std::vector<ScoreRow> score_rows(const std::vector<std::string>& systems,
-                                 const std::vector<std::vector<TextScore>>& scores, const BootstrapOptions& options);
-
-/// The table of the rows. p is two-sided.
-Table table_of(const std::vector<ScoreRow>& rows);
+/// The table of the rows.
+Table table_of_scores(const std::vector<Json>& rows);
 
 /// The table for a terminal, followed by the metrics' own lines.
-std::string score_table(const std::vector<ScoreRow>& rows);
-
-/// {"metric": "BLEU", "system": "a.txt", "value": 24.77, "low": ..., "high": ..., "difference": ..., "p": ...}
-Json score_json(const ScoreRow& row);
+std::string score_table(const std::vector<Json>& rows);
 
 }  // namespace fovea

@@ -10,7 +10,6 @@
 #include "experiments/support/program/terminal.h"
 #include "experiments/support/report/drawing.h"
 #include "tensor/error.h"
-#include "tensor/support/atomic_file.h"
 
 namespace fovea {
 
@@ -26,22 +25,13 @@ const char* stroke_of(const Series& series, std::size_t number) {
   return series.dashed || number >= colours ? " dashed" : "";
 }
 
-/// The values of all series.
-std::vector<double> x_values(const LineChart& chart) {
-  std::vector<double> all;
-  for (const Series& s : chart.series) {
-    all.insert(all.end(), s.x.begin(), s.x.end());
-  }
-  return all;
-}
-
-/// The same, and the ends of bands.
-std::vector<double> y_values(const LineChart& chart) {
+/// The values of all series along an axis, and the ends of bands.
+std::vector<double> values_of(const LineChart& chart, std::vector<double> Series::*values, bool has_bands) {
   std::vector<double> all;
   for (const Series& s : chart.series)
-    for (std::size_t i = 0; i < s.y.size(); ++i) {
-      const double deviation = s.deviation.empty() ? 0 : s.deviation[i];
-      all.insert(all.end(), {s.y[i], s.y[i] + deviation, s.y[i] - deviation});
+    for (std::size_t i = 0; i < (s.*values).size(); ++i) {
+      const double value = (s.*values)[i], deviation = has_bands && !s.deviation.empty() ? s.deviation[i] : 0;
+      all.insert(all.end(), {value, value + deviation, value - deviation});
     }
   return all;
 }
@@ -51,8 +41,9 @@ class Plot {
  public:
   explicit Plot(const LineChart& chart)
       : chart_(chart),
-        x_(chart.x, x_values(chart), chart.points ? AxisScale::Ends::at_ticks : AxisScale::Ends::at_data, 0, 1),
-        y_(chart.y, y_values(chart), AxisScale::Ends::at_ticks, 0, 1) {
+        x_(chart.x, values_of(chart, &Series::x, false),
+           chart.points ? AxisScale::Ends::at_ticks : AxisScale::Ends::at_data, 0, 1),
+        y_(chart.y, values_of(chart, &Series::y, true), AxisScale::Ends::at_ticks, 0, 1) {
     constexpr double plot_height = 240;
     double top = draw_head();
     if (!chart.y.label.empty()) drawing_.text(0, top + 11, chart.y.label, "axis"), top += axis_label_height;
@@ -180,13 +171,6 @@ class Plot {
 
 std::string svg(const LineChart& chart) { return Plot(chart).element(); }
 
-std::string Figure::title() const {
-  constexpr std::string_view label = "aria-label=\"";
-  const std::size_t begin = svg.find(label);
-  if (begin == std::string::npos) return "figure";
-  return svg.substr(begin + label.size(), svg.find('"', begin + label.size()) - begin - label.size());
-}
-
 namespace {
 
 /// Width and height of an <svg> element.
@@ -226,8 +210,6 @@ std::string file_of(const std::string& svg) {
              px(width + 2 * margin), px(height + 2 * margin), px(margin), chart_style()) +
          svg.substr(svg.find('>') + 1) + "\n";
 }
-
-void write_svg(const std::filesystem::path& path, const std::string& svg) { write_file_atomically(path, file_of(svg)); }
 
 std::string_view chart_style() {
   return R"(

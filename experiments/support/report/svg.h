@@ -1,6 +1,5 @@
 /// The papers' pictures as SVG: curves, scatter plots, and heat maps of attention.
 #pragma once
-#include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -60,9 +59,6 @@ struct Figure {
   Figure(std::string element, std::string of_file = "") : svg(std::move(element)), file(std::move(of_file)) {}
   Figure(const LineChart& chart) : svg(fovea::svg(chart)) {}
   Figure(const HeadMaps& maps) : svg(fovea::svg(maps)) {}
-
-  /// The title of the chart, which describes the element.
-  std::string title() const;
 };
 
 /// Several <svg> elements as one, below each other.
@@ -70,8 +66,6 @@ std::string stacked(const std::vector<std::string>& svgs);
 /// An <svg> element as the text of a file of its own, for papers and programs other than browsers: with the styles
 /// inside, on white.
 std::string file_of(const std::string& svg);
-/// Writes file_of(svg).
-void write_svg(const std::filesystem::path& path, const std::string& svg);
 
 /// The style of charts on a page.
 std::string_view chart_style();

@@ -161,11 +161,15 @@ Table::Layout Table::layout(std::size_t column) const {
   return layout;
 }
 
-std::size_t Table::width(const std::vector<Layout>& layouts, std::size_t most_of_text) {
+std::pair<std::vector<Table::Layout>, std::size_t> Table::layouts(std::size_t most_of_text) const {
+  std::vector<Layout> all;
   std::size_t width = 0;
-  for (const Layout& one : layouts)
-    width += (width > 0 ? column_gap.size() : 0) + (one.is_numeric ? one.column : std::min(one.column, most_of_text));
-  return width;
+  for (std::size_t c = 0; c < headings_.size(); ++c) {
+    Layout& one = all.emplace_back(layout(c));
+    if (!one.is_numeric) one.column = std::min(one.column, most_of_text);
+    width += (c > 0 ? column_gap.size() : 0) + one.column;
+  }
+  return {all, width};
 }
 
 Table Table::transposed() const {
@@ -188,52 +192,51 @@ Table Table::first_columns(std::size_t count) const {
   return table;
 }
 
-std::string Table::text() const {
-  constexpr std::size_t widest = 120, narrowest_text = 24;
-  std::vector<Layout> layouts;
-  for (std::size_t c = 0; c < headings_.size(); ++c) layouts.push_back(layout(c));
-  if (width(layouts, narrowest_text) > widest && headings_.size() > 1) {
-    const Table turned = transposed();
-    std::vector<Layout> own;
-    for (std::size_t c = 0; c < turned.headings_.size(); ++c) own.push_back(turned.layout(c));
-    if (width(own, narrowest_text) <= widest) return turned.text();
-    std::size_t count = layouts.size();
-    for (auto shown = layouts; count > 1 && width(shown, narrowest_text) > widest; --count) shown.pop_back();
-    if (count < layouts.size()) {
-      std::string text = first_columns(count).text(), note = fmt::format("Not shown, to fit {} columns: ", widest);
-      for (std::size_t c = count; c < headings_.size(); ++c) note += (c > count ? ", " : "") + headings_[c];
-      for (const std::string& line : folded(note + ". --out table.csv of report and analyze has all.", widest))
-        text += line + "\n";
-      return text;
-    }
-  }
-  std::size_t most_of_text = widest;  // texts are folded as little as necessary
-  while (most_of_text > narrowest_text && width(layouts, most_of_text) > widest) --most_of_text;
-  for (Layout& one : layouts)
-    if (!one.is_numeric) one.column = std::min(one.column, most_of_text);
+namespace {
 
+constexpr std::size_t widest = 120, narrowest_text = 24;
+
+}  // namespace
+
+std::string Table::text() const {
+  const auto fits = [](const Table& table) { return table.layouts(narrowest_text).second <= widest; };
+  std::size_t count = headings_.size();
+  if (fits(*this) || count == 1) return folded_text();
+  if (const Table turned = transposed(); fits(turned)) return turned.folded_text();
+  while (count > 1 && !fits(first_columns(count))) --count;
+  std::string text = first_columns(count).folded_text(), note = fmt::format("Not shown, to fit {} columns: ", widest);
+  for (std::size_t c = count; c < headings_.size(); ++c) note += (c > count ? ", " : "") + headings_[c];
+  for (const std::string& line : folded(note + ". --out table.csv of report and analyze has all.", widest))
+    text += line + "\n";
+  return text;
+}
+
+std::string Table::folded_text() const {
+  std::size_t most_of_text = widest;  // texts are folded as little as necessary
+  while (most_of_text > narrowest_text && layouts(most_of_text).second > widest) --most_of_text;
+  const std::vector<Layout> columns = layouts(most_of_text).first;
   std::string result, rule;
-  for (std::size_t i = 0; i < width(layouts, widest); ++i) rule += "─";
+  for (std::size_t width = layouts(most_of_text).second; width > 0; --width) rule += "─";
   const auto append = [&](const std::vector<std::vector<std::string>>& cells) {
     std::size_t height = 1;
     for (const auto& lines : cells) height = std::max(height, lines.size());
     for (std::size_t l = 0; l < height; ++l) {
       std::string text;
       for (std::size_t c = 0; c < cells.size(); ++c)
-        text += (c > 0 ? column_gap : "") + on_the_left(l < cells[c].size() ? cells[c][l] : "", layouts[c].column);
+        text += (c > 0 ? column_gap : "") + on_the_left(l < cells[c].size() ? cells[c][l] : "", columns[c].column);
       text.erase(text.find_last_not_of(' ') + 1);
       result += text + "\n";
     }
   };
   std::vector<std::vector<std::string>> cells;
   for (std::size_t c = 0; c < headings_.size(); ++c)
-    cells.push_back(layouts[c].is_numeric ? std::vector{on_the_right(headings_[c], layouts[c].column)}
-                                          : folded(headings_[c], layouts[c].column));
+    cells.push_back(columns[c].is_numeric ? std::vector{on_the_right(headings_[c], columns[c].column)}
+                                          : folded(headings_[c], columns[c].column));
   append(cells);
   result += rule + "\n";
   for (std::size_t r = 0; r < rows_.size(); ++r) {
     if (has_rule_before(r)) result += rule + "\n";
-    for (std::size_t c = 0; c < headings_.size(); ++c) cells[c] = layouts[c].lines(rows_[r][c]);
+    for (std::size_t c = 0; c < headings_.size(); ++c) cells[c] = columns[c].lines(rows_[r][c]);
     append(cells);
   }
   return result;

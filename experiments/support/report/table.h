@@ -75,8 +75,10 @@ class Table {
   bool has_rule_before(std::size_t row) const;
   bool has_deviations(std::size_t column) const;
   Layout layout(std::size_t column) const;
-  /// The width of the text, with texts of at most `most_of_text` columns.
-  static std::size_t width(const std::vector<Layout>& layouts, std::size_t most_of_text);
+  /// The layouts of all columns, with texts of at most `most_of_text` columns, and the width of the table.
+  std::pair<std::vector<Layout>, std::size_t> layouts(std::size_t most_of_text) const;
+  /// The text in as many columns as it takes with folded texts.
+  std::string folded_text() const;
   Table transposed() const;
   Table first_columns(std::size_t count) const;
 
