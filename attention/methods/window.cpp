@@ -1,6 +1,7 @@
 #include "attention/methods/window.h"
 
 #include <cmath>
+#include <string>
 
 #include "attention/engine/composed.h"
 #include "tensor/comparison.h"
@@ -42,6 +43,25 @@ Variable distribution(const Variable& pointer, const AttentionContext& in) {
   return there.to(pointer.dtype());
 }
 
+/// Sums of a pointer φ [..., J] for each key: F up to the end of its segment, S from its segment's start on, and the
+/// mass of its segment.
+struct PointerSums {
+  Variable F, S, mass;
+};
+PointerSums pointer_sums(const Variable& phi, std::int64_t segment) {
+  const std::int64_t J = phi.size(-1), last_segment = (J - 1) / segment;
+  const Tensor j = Tensor::arange(J, DType::f64, phi.device());
+  const Tensor number = map(Floor{}, map(Affine{1.0 / static_cast<double>(segment), 0.5 / double(segment)}, j));
+  auto scaled = [&](double first) {  // the key `first` of every key's segment, or the last key
+    const Tensor key = map(Affine{static_cast<double>(segment), first}, number);
+    return map(Minimum{}, key, constant(static_cast<double>(J - 1), DType::f64, j.device())).to(DType::i64);
+  };
+  const Tensor segments = number.to(DType::i64);
+  return {.F = gather_last(cumulative_sum(phi), scaled(static_cast<double>(segment - 1))),
+          .S = gather_last(cumulative_sum(phi, true), scaled(0)),
+          .mass = gather_last(scatter_last(phi, segments, last_segment + 1), segments)};
+}
+
 /// A window between given pointers in the cases that need a matrix of all pairs: pointers that are distributions, or
 /// local logits. The captures are the two pointers and, if the window is additive, q^loc [B, H, I, D] and k^loc [B, H,
 /// J, D].
@@ -58,23 +78,10 @@ class GivenWindow : public CustomTerm {
       return apply_term(pointwise(WindowBetween{mask_, static_cast<double>(segment_)}, PerQuery{left}, PerQuery{right}),
                         one, in);
     }
-    const Variable l = distribution(left, in), r = distribution(right, in);
-    const std::int64_t J = in.key.size(2), last_segment = (J - 1) / segment_;
-    const Tensor j = Tensor::arange(J, DType::f64, in.query.device());
-    const Tensor number = map(Floor{}, map(Affine{1.0 / static_cast<double>(segment_), 0.5 / double(segment_)}, j));
-    auto scaled = [&](double first) {  // the key `first` of every key's segment, or the last key
-      const Tensor key = map(Affine{static_cast<double>(segment_), first}, number);
-      return map(Minimum{}, key, constant(static_cast<double>(J - 1), DType::f64, j.device())).to(DType::i64);
-    };
-    const Tensor start = scaled(0), end = scaled(static_cast<double>(segment_ - 1));
-    auto F = [&](const Variable& phi) { return gather_last(cumulative_sum(phi), end); };
-    auto S = [&](const Variable& phi) { return gather_last(cumulative_sum(phi, true), start); };
-    auto mass = [&](const Variable& phi) {  // Σ φ over each key's segment
-      const Tensor segment = number.to(DType::i64);
-      return gather_last(scatter_last(phi, segment, last_segment + 1), segment);
-    };
-    const Variable x = F(l) * S(r), y = F(r) * S(l);
-    if (mask_ == Mask::exact) return x + y - mass(l) * mass(r);
+    const PointerSums l = pointer_sums(distribution(left, in), segment_),
+                      r = pointer_sums(distribution(right, in), segment_);
+    const Variable x = l.F * r.S, y = r.F * l.S;
+    if (mask_ == Mask::exact) return x + y - l.mass * r.mass;
     return mask_ == Mask::either ? x + y - x * y : x + y;
   }
 
@@ -200,6 +207,14 @@ void DifferentiableWindow::add_given_window(const AttentionContext& in, Plan& pl
     const Tensor allow = in.allow();
     return allow.defined() ? where(allow, mask, constant_like(mask, 0)) : mask;
   });
+  const auto show = [&](const std::string& side, const Variable& pointer) {
+    const auto sums = [pointer, in, b = options_.segment] { return pointer_sums(distribution(pointer, in), b); };
+    plan.quantity(side + "_pointer", [pointer, in] { return distribution(pointer, in); });
+    plan.quantity("F_" + side, [sums] { return sums().F; });
+    plan.quantity("S_" + side, [sums] { return sums().S; });
+  };
+  show("left", captures[0].value);
+  show("right", captures[1].value);
   if (positions && !additive)
     plan.windows.push_back(pointwise(WindowBetween{options_.mask, static_cast<double>(options_.segment)},
                                      PerQuery{captures[0].value}, PerQuery{captures[1].value}));

@@ -1,4 +1,5 @@
 // The items of `reproduce`, the runs that they need, and the program.
+#include <fstream>
 #include <map>
 #include <set>
 #include <sstream>
@@ -154,7 +155,11 @@ BOOST_AUTO_TEST_CASE(commands_follow_the_tier_and_read_data_where_the_caller_say
 BOOST_AUTO_TEST_CASE(mistakes_are_refused_in_one_line) {
   Folder folder;
   const std::string out = (folder / "out").string(), none = (folder / "none").string();
+  const std::string own = (folder / "own.md").string();
+  std::ofstream(own) << "# Results\n";
   const std::vector<std::pair<Texts, std::string>> mistakes{
+      {{"N-T6", "--tier", "mini", "--records", none, "--out", out, "--results", own},
+       "own.md: the file exists and was not written by this command"},
       {{"--tier", "mini", "--list", "--results", "page.md"}, "--list or --results: give one of them at a time"},
       {{"N-T11"}, "there is no item 'N-T11'; did you mean 'N-T1'?"},
       {{"N-T6", "--tier", "mini", "--data", none, "--records", none, "--out", out},
@@ -167,6 +172,7 @@ BOOST_AUTO_TEST_CASE(mistakes_are_refused_in_one_line) {
     BOOST_TEST(contains(refused.err, message), refused.err);
     BOOST_TEST(std::ranges::count(refused.err, '\n') == 1, refused.err);
   }
+  BOOST_TEST(contents(own) == "# Results\n");
   const RunDirectory lock = RunDirectory::resume(folder.path);
   const Ended second = ended("reproduce", {"N-F1", "--out", folder.path.string()});
   BOOST_TEST(second.status == 2);

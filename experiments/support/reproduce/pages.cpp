@@ -1,6 +1,7 @@
 #include "experiments/support/reproduce/pages.h"
 
 #include <algorithm>
+#include <fstream>
 #include <iterator>
 #include <optional>
 #include <set>
@@ -52,6 +53,8 @@ struct Statement {
 };
 
 using Statements = std::vector<Statement>;
+
+constexpr const char* page_title = "The papers' statements, measured";
 
 /// "table 1", of a sheet with the title "Nguyen et al. 2020, table 1: translation".
 std::string table_of_title(const std::string& title) {
@@ -221,9 +224,7 @@ constexpr const char* about_main_statements =
 
 /// The page on the papers of the items. Links to figures are relative to the directory `from`.
 Finding page_on(NeededRuns& needed, const std::vector<Item>& items, const fs::path& from) {
-  Finding page{.title = "The papers' statements, measured",
-               .subtitle = "tier " + needed.tier(),
-               .notes = {own_words(needed, "summary")}};
+  Finding page{.title = page_title, .subtitle = "tier " + needed.tier(), .notes = {own_words(needed, "summary")}};
   Table main({"paper", "what it is known for", "difference, paper", "ours (95 % interval), given learning rates",
               "ours, searched learning rates"});
   Table verdicts({"paper", "hold", "do not hold", "cannot tell", "not measured"});
@@ -315,6 +316,10 @@ Finding report_on(NeededRuns& needed, const std::vector<Item>& items,
 }
 
 void write_results(NeededRuns& needed, const std::vector<Item>& items, const fs::path& file) {
+  std::string first_line;
+  std::getline(std::ifstream(file), first_line);
+  require(!fs::exists(file) || first_line.starts_with(fmt::format("# {}: tier ", page_title)),
+          "--results {}: the file exists and was not written by this command; name another one", file.string());
   std::vector<Item> kept = items;  // of their commands those whose outputs may be kept
   for (std::size_t k = 0; k < items.size(); ++k)
     std::erase_if(kept[k].steps, [&](const Step& step) { return !step.is_kept || !output_of(needed, items[k], step); });
