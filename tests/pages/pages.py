@@ -187,7 +187,8 @@ def check_all(build: Path) -> int:
                     fault = fault_of_run(block, after.code if after and after.kind == "output" else "", folder, build)
                 if fault:
                     faults.append(f"{block.place}: {fault}")
-    print(*faults, sep="\n")
+    for fault in faults:
+        print(fault)
     return 1 if faults else 0
 
 
