@@ -23,11 +23,12 @@ Device BenchmarkFlags::start(const Cli& cli) const {
 }
 
 double seconds_of_call(Device device, double least, const std::function<void()>& call) {
-  const double first = kernels(device).time(call);
-  const auto repeats = std::int64_t(least / first) + 1;
-  return kernels(device).time([&] {
-    for (std::int64_t k = 0; k < repeats; ++k) call();
-  }) / double(repeats);
+  for (std::int64_t repeats = 1;; repeats *= 2) {
+    const double seconds = kernels(device).time([&] {
+      for (std::int64_t k = 0; k < repeats; ++k) call();
+    });
+    if (seconds >= least) return seconds / double(repeats);
+  }
 }
 
 Turns::Turns(std::size_t cases, int rounds, const std::function<double(std::size_t)>& time) : seconds(cases) {

@@ -35,8 +35,8 @@ inline double median(std::vector<double> values) {
   return *middle;
 }
 
-/// Seconds of one call by the device's clock: the mean of as many calls as take at least `least` seconds, after a first
-/// one that warms the caches.
+/// Seconds of one call by the device's clock: the mean of several calls, whose number doubles until they take at least
+/// `least` seconds.
 double seconds_of_call(Device device, double least, const std::function<void()>& call);
 
 /// --device, --threads, --rounds and --json.

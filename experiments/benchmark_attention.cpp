@@ -146,9 +146,8 @@ Json measure(const std::string& method, const AttentionOptions& options, double 
     cases.push_back((in_f32 = std::make_unique<Case>(method, engine, exact)).get());
   }
   const std::size_t extra = measured.extra_bytes();
-  const Turns turns(cases.size(), options.run.rounds, [&](std::size_t k) {
-    return seconds_of_call(options.device(), 0.05, [&] { cases[k]->run(); });
-  });
+  const Turns turns(cases.size(), options.run.rounds,
+                    [&](std::size_t k) { return seconds_of_call(options.device(), 0.05, [&] { cases[k]->run(); }); });
   const double gflops = flops_of(options) / turns.middle(0) / 1e9;
   Json json = {{"method", method},
                {"pass", options.pass},

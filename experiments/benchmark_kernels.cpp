@@ -113,9 +113,10 @@ Timing timing_of(const Tensor& x, std::index_sequence<k...>) {
   return {1.0 + sizeof...(k), [x] { map(F{}, (static_cast<void>(k), x)...); }};
 }
 
-/// Returns the rate of a call in GB/s, over 50 ms of calls.
+/// Returns the rate of a call in GB/s, the median of three times 50 ms of calls.
 double rate(const Timing& timing, Device device, std::int64_t rows) {
-  return timing.tensors * double(rows * columns) * 4 / seconds_of_call(device, 0.05, timing.call) / 1e9;
+  const Turns turns(1, 3, [&](std::size_t) { return seconds_of_call(device, 0.05, timing.call); });
+  return timing.tensors * double(rows * columns) * 4 / turns.middle(0) / 1e9;
 }
 
 }  // namespace
@@ -125,8 +126,8 @@ void benchmark_kernels(Cli& cli) {
   BenchmarkFlags flags;
   cli.describe(
       "Lists the kernels of a device. A number is the rate at which a call reads and writes memory, in GB/s, for "
-      "f32 operands of ROWS x 512 elements, the mean of 50 ms of calls; 'yes' is a kernel that is not timed, '-' one "
-      "that the device lacks. copy_bytes, a plain copy, is the ceiling that the others are compared with. On a GPU, "
+      "f32 operands of ROWS x 512 elements, over 50 ms of calls; 'yes' is a kernel that is not timed, '-' one that "
+      "the device lacks. copy_bytes, a plain copy, is the ceiling that the others are compared with. On a GPU, "
       "operands that are larger than its cache need 65536 rows.");
   flags.add_to(cli, "", false);
   cli.option("--rows", rows, "rows of each operand").range(1, 1 << 20);

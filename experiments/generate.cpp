@@ -132,8 +132,7 @@ const Generated all_generated[] = {
      "Sentences up to the verb, and the verb's number: sva_train.tsv, sva_dev.tsv, sva_test.tsv; sva_hard.tsv has "
      "those "
      "test sentences with no noun between subject and verb, or with attractors only.",
-     all_of_agreement, agreement_lines, "agreement", "",
-     "sentence\tverb_idx\tlabel\tn_intervening\tn_attractors\n"},
+     all_of_agreement, agreement_lines, "agreement", "", "sentence\tverb_idx\tlabel\tn_intervening\tn_attractors\n"},
     {"sent", "texts with a sentiment, for sentiment",
      "Texts of positive, negative and neutral words with their sentiment: train.tsv, dev.tsv, test.tsv. --data "
      "generated:length=150-400 makes them as long as IMDB's reviews.",

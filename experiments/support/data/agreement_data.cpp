@@ -116,9 +116,8 @@ void AgreementOptions::add_to(Cli& cli) {
 }
 
 LabelledTexts load(const AgreementOptions& options) {
-  return completed(is_generated(options.data)
-                       ? LabelledTexts(*generate_agreement(options.data, options.hard_subset))
-                       : load_files(options),
+  return completed(is_generated(options.data) ? LabelledTexts(*generate_agreement(options.data, options.hard_subset))
+                                              : load_files(options),
                    options);
 }
 

@@ -94,11 +94,9 @@ std::int64_t padded_length(std::int64_t tokens, const BatchOptions& options) {
 
 void BatchOptions::add_to(Cli& cli) {
   cli.option("--batch-tokens", tokens, "most tokens of a batch, with padding").range(1, 1e9);
-  cli.rare("--batch-sentences", sentences,
-           "texts of a batch, of any length; 0: as many as --batch-tokens allows")
+  cli.rare("--batch-sentences", sentences, "texts of a batch, of any length; 0: as many as --batch-tokens allows")
       .range(0, 1e6);
-  cli.rare("--length-multiple", length_multiple, "padded lengths are multiples of this many tokens")
-      .range(1, 65536);
+  cli.rare("--length-multiple", length_multiple, "padded lengths are multiples of this many tokens").range(1, 65536);
   cli.rare("--accumulate", accumulate,
            "batches of an update, whose gradients are added; several processes share them out; default: one for each "
            "process")

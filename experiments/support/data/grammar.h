@@ -12,6 +12,7 @@
 
 #include "experiments/support/data/text_pair.h"
 #include "experiments/support/text/split_mix.h"
+#include "experiments/support/text/words.h"
 
 namespace fovea {
 

@@ -54,8 +54,7 @@ LabelledTexts read_files(const SplitFiles& files, const LabelledReader& read) {
 }
 
 void ExampleLimits::add_to(Cli& cli) {
-  cli.rare("--train-examples", train_examples, "the number of training examples, chosen by hash; 0: all")
-      .at_least(0);
+  cli.rare("--train-examples", train_examples, "the number of training examples, chosen by hash; 0: all").at_least(0);
   cli.rare("--test-examples", test_examples, "the number of test examples, chosen by hash; 0: all").at_least(0);
 }
 

@@ -185,8 +185,7 @@ PairData::PairData(const PairSource& source, const TextOptions& options, const R
   if (!is_known) save(directory.path());
 }
 
-PairData::PairData(const PairSource& source, const TextOptions& options, PairTokenizers known, Part part,
-                   bool prints)
+PairData::PairData(const PairSource& source, const TextOptions& options, PairTokenizers known, Part part, bool prints)
     : tokenizers(std::move(known)),
       classes(source.classes()),
       group(source.group()),

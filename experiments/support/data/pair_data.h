@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "experiments/support/data/batches.h"
-#include "experiments/support/data/vocabulary.h"
 #include "experiments/support/data/parallel_corpus.h"
+#include "experiments/support/data/vocabulary.h"
 #include "experiments/support/program/json_file.h"
 #include "experiments/support/program/run_directory.h"
 #include "experiments/support/text/split_mix.h"

@@ -81,8 +81,8 @@ std::string unescaped(std::string_view word) {
   return result;
 }
 
-/// The texts of all nodes of a tree, `(label word)` or `(label tree tree ...)`, with their ratings, 0 (very negative) to
-/// 4 (very positive); the root's first.
+/// The texts of all nodes of a tree, `(label word)` or `(label tree tree ...)`, with their ratings, 0 (very negative)
+/// to 4 (very positive); the root's first.
 std::vector<std::pair<std::string, std::size_t>> nodes_of(const LineReader& at, std::string_view tree) {
   struct Node {
     std::size_t number, own_words = 0, own_nodes = 0;

@@ -56,8 +56,7 @@ void TextOptions::add_to(Cli& cli) {
 void TextOptions::add_to_pairs(Cli& cli) {
   add_to(cli);
   cli.rare("--joint-vocabulary", joint, "one vocabulary for source and target");
-  cli.rare("--target-vocabulary-size", target_vocabulary_size,
-           "the target's vocabulary size; 0: as --vocabulary-size")
+  cli.rare("--target-vocabulary-size", target_vocabulary_size, "the target's vocabulary size; 0: as --vocabulary-size")
       .at_least(0);
 }
 

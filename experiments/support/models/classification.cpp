@@ -119,8 +119,7 @@ std::vector<std::vector<double>> class_probabilities(EncoderClassifier& model, c
 double accuracy(EncoderClassifier& model, const EncodedPairs& texts, const BatchOptions& batches) {
   const std::vector<std::vector<double>> probabilities = class_probabilities(model, texts, batches);
   double right = 0;
-  for (std::size_t k = 0; k < texts.size(); ++k)
-    right += int(most_probable(probabilities[k])) == texts.target[k][0];
+  for (std::size_t k = 0; k < texts.size(); ++k) right += int(most_probable(probabilities[k])) == texts.target[k][0];
   return 100 * right / double(texts.size());
 }
 

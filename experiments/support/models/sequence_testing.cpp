@@ -274,7 +274,8 @@ void add_attention_shares(TestResult& test, SequenceModel& model, const PairSet&
   for (const auto& [place, name] :
        {std::pair(Place::encoder, "encoder"), {Place::decoder, "decoder"}, {Place::cross, "cross"}})
     for (std::size_t d = 0; by_place.contains(place) && d < options.spread.size(); ++d)
-      test.measurements.push_back({fmt::format("{} % within {}", name, options.spread[d]), mean(by_place[place][d]), 1});
+      test.measurements.push_back(
+          {fmt::format("{} % within {}", name, options.spread[d]), mean(by_place[place][d]), 1});
 }
 
 }  // namespace

@@ -300,7 +300,7 @@ class TextDecoder {
   const PairTokenizers& tokenizers_;
   const TrainedModelOptions& options_;
   BeamFlags flags_;
-  std::int64_t longest_;  ///< the most tokens of a source, from its beginning; 0: all
+  std::int64_t longest_;    ///< the most tokens of a source, from its beginning; 0: all
   std::int64_t positions_;  ///< the most tokens of a text with padding and </s>; 0: any number
   LineReader sources_;
   std::optional<LineReader> targets_;

@@ -163,9 +163,7 @@ std::vector<RunGroup> comparable_groups(const std::vector<RunResult>& runs) {
   return groups;
 }
 
-bool agree_but_for_seed(const RunResult& a, const RunResult& b) {
-  return model_options(a) == model_options(b);
-}
+bool agree_but_for_seed(const RunResult& a, const RunResult& b) { return model_options(a) == model_options(b); }
 
 std::string summary_of(const std::vector<Json>& starts) {
   std::set<std::string> dates, versions, machines, commands;

@@ -5,12 +5,15 @@
 #include <fstream>
 #include <limits>
 #include <numeric>
+#include <set>
 
 #include <fmt/core.h>
 #include <omp.h>
 
+#include "experiments/support/program/device_flag.h"
 #include "experiments/support/program/interrupt.h"
 #include "experiments/support/program/ninja.h"
+#include "experiments/support/program/start_together.h"
 #include "experiments/support/report/comparison_report.h"
 #include "experiments/support/report/comparison_table.h"
 #include "experiments/support/text/number.h"
@@ -53,11 +56,6 @@ std::vector<Comparison::Row> trials_of(const std::string& search) {
 /// The options that decide when a run is finished. --resume with other values continues the run.
 Json goal_of(const Json& configuration) {
   return {{"updates", configuration.at("updates")}, {"patience", configuration.at("patience")}};
-}
-
-/// The value of --only for a run: "3/15".
-std::string only_text(const std::vector<Run>& plans, std::size_t k) {
-  return fmt::format("{}/{}", k + 1, plans.size());
 }
 
 std::filesystem::path output_of(const std::filesystem::path& run) { return run / "output.txt"; }
@@ -141,11 +139,17 @@ ExperimentBase::~ExperimentBase() {
   if (directory_ && !has_begun_ && directory_->is_new()) directory_->discard();
 }
 
-std::vector<Run> ExperimentBase::plans() const {
+void ExperimentBase::start(const TrainingOptions& training) {
+  if (training.processes > 1) start_together(training.processes, cli_.arguments());
+  require_same_start(cli_, flags_.directory.out.string() + flags_.directory.resume.string());
+  require(processes().size() == 1 || flags_.jobs == 1,
+          "--jobs {}: makes several runs at the same time; {} processes train one together. Use one or the other",
+          flags_.jobs, processes().size());
+  started_device(cli_, training.device);  // throws where there is no GPU
+  training.apply();
   const auto first = cli_.configuration().at("seed").get<std::uint64_t>();
   require(first <= std::numeric_limits<std::uint64_t>::max() - std::uint64_t(flags_.seeds - 1),
           "--seed {}: too large for --seeds {}", first, flags_.seeds);
-  std::vector<Run> plans;
   for (const Comparison::Row& row : flags_.comparison.rows(cli_))
     for (const Comparison::Row& trial : trials_of(flags_.search)) {
       for (const std::string& argument : trial.arguments)
@@ -157,11 +161,16 @@ std::vector<Run> ExperimentBase::plans() const {
           require(!argument.starts_with("--seed="),
                   "{}: cannot differ between rows and trials; --seeds gives each several seeds", argument);
         if (!flags_.is_alone()) plan.arguments.push_back(fmt::format("--seed={}", plan.seed));
-        plans.push_back(std::move(plan));
+        plans_.push_back(std::move(plan));
       }
     }
-  flags_.own_runs(plans.size());  // throws for a wrong --only
-  return plans;
+  flags_.own_runs(plans_.size());  // throws for a wrong --only
+}
+
+void ExperimentBase::with_row(const Run& plan, const std::function<void()>& action) const {
+  if (!flags_.comparison.is_given() && flags_.search.empty()) return action();
+  with_flag(plan.trial.empty() ? "--compare: '" + plan.row + "'" : "--search: '" + plan.row + " " + plan.trial + "'",
+            action);
 }
 
 bool ExperimentBase::shares_directory() const { return !flags_.is_alone() && (flags_.jobs > 1 || flags_.only); }
@@ -176,12 +185,15 @@ const RunDirectory& ExperimentBase::directory() {
 }
 
 /// The run of a plan, without its directory.
-Run ExperimentBase::run_of(const std::vector<Run>& plans, std::size_t k) {
-  Run run = plans[k];
+Run ExperimentBase::run_of(std::size_t k) {
+  Run run = plans_[k];
   run.resume = directory().path().string() + (flags_.only ? " --only " + *flags_.only : "");
   if (!flags_.is_alone()) run.configuration.update({{"compare", ""}, {"seeds", 1}, {"search", ""}});
   return run;
 }
+
+/// The value of --only for a run: "3/15".
+std::string ExperimentBase::only_text(std::size_t k) const { return fmt::format("{}/{}", k + 1, plans_.size()); }
 
 /// A run has a directory of its own, unless it is alone.
 std::filesystem::path ExperimentBase::place_of(const Run& run) {
@@ -215,12 +227,22 @@ std::optional<RunResult> ExperimentBase::finished_result(const Run& run) {
   return result;
 }
 
+/// Prints each warning of the rows once.
+void ExperimentBase::print_warnings() const {
+  if (flags_.only) return;  // one process of many makes this run
+  std::set<std::string> warnings;
+  for (const TrainingOptions& training : trainings_) warnings.insert(training.warmup_warning());
+  for (const std::string& warning : warnings)
+    if (!warning.empty()) fmt::print(stderr, "{}\n", warning);
+}
+
 /// Calls body() and completes its result with row, trial, seed and directory. If the training diverges, the result has
 /// the message as its failure.
-RunResult ExperimentBase::result_of(const Run& run, std::size_t k, const std::function<RunResult()>& body) {
+RunResult ExperimentBase::result_of(const Run& run, std::size_t k, const Body& body) {
   RunResult result;
+  trainings_[k].apply();  // the row's own precision and threads
   try {
-    result = body();
+    result = body(k, run);
   } catch (const Diverged& diverged) {
     result.failure = diverged.what();
     if (!flags_.is_alone()) fmt::print(stderr, "{}: {}\n", run.title(), diverged.what());  // the others go on
@@ -246,49 +268,48 @@ void ExperimentBase::begin() {
   directory_->end_turn();
 }
 
-void ExperimentBase::train(const std::vector<Run>& plans, const std::string& data_description,
-                           const SaveData& save_data, const Body& body) {
+void ExperimentBase::train(const PairData& data, const Body& body) {
   directory();
   begin();
   RunFailures failed;
-  if (flags_.jobs > 1 && flags_.own_runs(plans.size()).size() > 1)
-    failed = make_with_ninja(plans);
+  if (flags_.jobs > 1 && flags_.own_runs(plans_.size()).size() > 1)
+    failed = make_with_ninja();
   else
-    make_here(plans, save_data, body);
+    make_here(data, body);
   if (!processes().is_first()) return;  // the first process has all results, and makes the table
   directory_->take_turn();
   if (!directory_->is_last()) {
     fmt::print("\nOther processes make runs in {}: the last one makes the table.\n", directory_->path().string());
-  } else if (const auto results = finished_results(plans, failed); results.size() < plans.size()) {
+  } else if (const auto results = finished_results(failed); results.size() < plans_.size()) {
     fmt::print("\n{} of {} are finished: the last one makes the table. So far: report {}\n", results.size(),
-               counted(plans.size(), "run"), directory_->path().string());
+               counted(plans_.size(), "run"), directory_->path().string());
   } else {
-    write_table(results, data_description);
+    write_table(results, data.description());
   }
   std::fflush(stdout);
   require(failed.empty(), "{} of {} failed; --resume {} --jobs {} tries again", failed.size(),
-          counted(plans.size(), "run"), directory_->path().string(), flags_.jobs);
+          counted(plans_.size(), "run"), directory_->path().string(), flags_.jobs);
 }
 
 /// Makes the runs of this process one after another.
-void ExperimentBase::make_here(const std::vector<Run>& plans, const SaveData& save_data, const Body& body) {
-  const std::vector<std::size_t> own = flags_.own_runs(plans.size());
+void ExperimentBase::make_here(const PairData& data, const Body& body) {
+  const std::vector<std::size_t> own = flags_.own_runs(plans_.size());
   double seconds = 0;
   std::int64_t trained = 0;
   for (std::size_t at = 0; at < own.size(); ++at) {
-    Run run = run_of(plans, own[at]);
+    Run run = run_of(own[at]);
     open(run);
     if (is_true_in_first_process([&] { return finished_result(run).has_value(); })) continue;
-    if (trained == 0) before_training_();
+    if (trained == 0) print_warnings();
     run.number = std::int64_t(at) + 1;
     run.runs = std::ssize(own);
     // The old result describes files that change from here on. A run that is stopped must have no result.
     std::filesystem::remove(run.directory->path() / "result.json");
-    if (run.directory != directory_) save_data(run.directory->path());
+    if (run.directory != directory_) data.save(run.directory->path());
     if (shares_directory()) save_start(run.directory->path(), cli_.command(), device_of(cli_));
     if (trained > 0) run.seconds_of_others = seconds / double(trained) * double(own.size() - at - 1);
     const SpentTime before = SpentTime::until_now();
-    save_result(result_of(run, own[at], [&] { return body(own[at], run); }));
+    save_result(result_of(run, own[at], body));
     seconds += (SpentTime::until_now() - before).wall;
     ++trained;
   }
@@ -307,12 +328,12 @@ std::string ExperimentBase::command_of(const Run& run, const std::string& only, 
 }
 
 /// Lets ninja make the runs of this process, --jobs at a time. Returns the reasons of those that failed.
-RunFailures ExperimentBase::make_with_ninja(const std::vector<Run>& plans) {
+RunFailures ExperimentBase::make_with_ninja() {
   std::vector<std::size_t> missing;
-  for (const std::size_t k : flags_.own_runs(plans.size()))
-    if (!finished_result(run_of(plans, k))) missing.push_back(k);
+  for (const std::size_t k : flags_.own_runs(plans_.size()))
+    if (!finished_result(run_of(k))) missing.push_back(k);
   if (missing.empty()) return {};
-  before_training_();
+  print_warnings();
   const int jobs = std::min(flags_.jobs, int(missing.size()));
   const int threads = cli_.given("threads") ? omp_get_max_threads() : std::max(1, omp_get_max_threads() / jobs);
   const int cores = std::min(omp_get_num_procs(), processors_of_quota());
@@ -321,11 +342,11 @@ RunFailures ExperimentBase::make_with_ninja(const std::vector<Run>& plans) {
                counted(std::size_t(threads), "thread"), counted(std::size_t(cores), "core"));
   std::vector<NinjaStep> steps;
   for (const std::size_t k : missing) {
-    const Run run = run_of(plans, k);
+    const Run run = run_of(k);
     const std::filesystem::path place = place_of(run);
     std::filesystem::create_directories(place);
     std::filesystem::remove(place / "result.json");  // ninja makes what is missing
-    steps.push_back({place / "result.json", {}, command_of(run, only_text(plans, k), threads), run.title()});
+    steps.push_back({place / "result.json", {}, command_of(run, only_text(k), threads), run.title()});
   }
   AtomicFile file(directory_->file("build.ninja"));
   file.write(ninja_file(steps, directory_->file(".ninja")));
@@ -350,10 +371,10 @@ RunFailures ExperimentBase::make_with_ninja(const std::vector<Run>& plans) {
 }
 
 /// The results of the runs that are finished, and of those that failed in this process.
-std::vector<RunResult> ExperimentBase::finished_results(const std::vector<Run>& plans, const RunFailures& failed) {
+std::vector<RunResult> ExperimentBase::finished_results(const RunFailures& failed) {
   std::vector<RunResult> results;
-  for (std::size_t k = 0; k < plans.size(); ++k) {
-    const Run run = run_of(plans, k);
+  for (std::size_t k = 0; k < plans_.size(); ++k) {
+    const Run run = run_of(k);
     if (const auto failure = failed.find(k); failure != failed.end())
       results.push_back({.row = run.row,
                          .trial = run.trial,
@@ -385,17 +406,17 @@ void ExperimentBase::write_table(const std::vector<RunResult>& results, const st
   fmt::print("report: {}\nrun directory: {}\n", directory_->report().string(), directory_->path().string());
 }
 
-void ExperimentBase::test(const std::vector<Run>& plans, bool json, const Body& body) {
+void ExperimentBase::test(bool json, const Body& body) {
   require(flags_.seeds == 1 && flags_.search.empty(), "--seeds and --search are for training; a test has one model");
   require(flags_.jobs == 1 && !flags_.only, "--jobs and --only are for training");
   const bool keeps = !flags_.directory.out.empty();
   std::vector<RunResult> results;
-  for (std::size_t k = 0; k < plans.size(); ++k) {
-    Run run = plans[k];
-    if (keeps) open(run = run_of(plans, k));
+  for (std::size_t k = 0; k < plans_.size(); ++k) {
+    Run run = plans_[k];
+    if (keeps) open(run = run_of(k));
     if (keeps) save_start(run.directory->path(), cli_.command(), device_of(cli_));
     has_begun_ = true;
-    results.push_back(result_of(run, k, [&] { return body(k, run); }));
+    results.push_back(result_of(run, k, body));
     if (keeps) save_result(results.back());
     if (json) fmt::print("{}\n", text_of(to_json(results.back())));
   }

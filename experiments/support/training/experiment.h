@@ -10,17 +10,12 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
-#include <fmt/core.h>
-
+#include "experiments/support/data/pair_data.h"
 #include "experiments/support/program/cli.h"
 #include "experiments/support/program/comparison.h"
-#include "experiments/support/program/device_flag.h"
-#include "experiments/support/program/start_together.h"
-#include "experiments/support/training/shared_work.h"
 #include "experiments/support/training/training.h"
 
 namespace fovea {
@@ -58,34 +53,38 @@ class ExperimentBase {
   const RunDirectory& directory();
 
  protected:
+  /// Makes, or tests, the run of a plan.
   using Body = std::function<RunResult(std::size_t plan, const Run&)>;
-  using SaveData = std::function<void(const std::filesystem::path& directory)>;
 
   explicit ExperimentBase(Cli& cli) : cli_(cli) {}
-  /// The plans of the parsed command line, without their configurations.
-  std::vector<Run> plans() const;
-  void train(const std::vector<Run>& plans, const std::string& data_description, const SaveData& save_data,
-             const Body& body);
-  void test(const std::vector<Run>& plans, bool json, const Body& body);
+  /// Starts processes and the device of the parsed command line, and plans the runs, without their configurations.
+  void start(const TrainingOptions& training);
+  /// Calls action(). An error names the row of the plan.
+  void with_row(const Run& plan, const std::function<void()>& action) const;
+  void train(const PairData& data, const Body& body);
+  void test(bool json, const Body& body);
 
   Cli& cli_;
   ExperimentFlags flags_;
-  std::function<void()> before_training_;  ///< called once, unless all runs are finished
+  std::vector<Run> plans_;
+  std::vector<TrainingOptions> trainings_;  ///< of each plan
 
  private:
   /// Whether this process makes some runs of an experiment, and other processes make others in the same directory.
   bool shares_directory() const;
   void begin();
-  Run run_of(const std::vector<Run>& plans, std::size_t k);
+  Run run_of(std::size_t k);
+  std::string only_text(std::size_t k) const;
   std::filesystem::path place_of(const Run& run);
   void open(Run& run);
+  void print_warnings() const;
   std::optional<RunResult> finished_result(const Run& run);
-  void make_here(const std::vector<Run>& plans, const SaveData& save_data, const Body& body);
+  void make_here(const PairData& data, const Body& body);
   std::string command_of(const Run& run, const std::string& only, int threads);
-  RunFailures make_with_ninja(const std::vector<Run>& plans);
-  std::vector<RunResult> finished_results(const std::vector<Run>& plans, const RunFailures& failed);
+  RunFailures make_with_ninja();
+  std::vector<RunResult> finished_results(const RunFailures& failed);
   void write_table(const std::vector<RunResult>& results, const std::string& data_description);
-  RunResult result_of(const Run& run, std::size_t k, const std::function<RunResult()>& body);
+  RunResult result_of(const Run& run, std::size_t k, const Body& body);
 
   std::shared_ptr<RunDirectory> directory_;  ///< of the experiment
   bool has_begun_ = false;
@@ -100,27 +99,19 @@ class Experiment : public ExperimentBase {
     options_.add_to(cli);
     flags_.add_to(cli);
     cli.parse();
-    if (options_.training.processes > 1) start_together(options_.training.processes, cli.arguments());
-    require_same_start(cli, flags_.directory.out.string() + flags_.directory.resume.string());
-    require(processes().size() == 1 || flags_.jobs == 1,
-            "--jobs {}: makes several runs at the same time; {} processes train one together. Use one or the other",
-            flags_.jobs, processes().size());
-    started_device(cli, options_.training.device);  // throws where there is no GPU
-    options_.training.apply();
-    plans_ = plans();
-    for (Run& plan : plans_) {
-      auto declare_and_parse = [&] {
+    start(options_.training);
+    for (Run& plan : plans_)
+      with_row(plan, [&] {
         ExperimentFlags flags;
         Cli own(cli, plan.arguments);
-        rows_.emplace_back().add_to(own);
+        Options& row = rows_.emplace_back();
+        row.add_to(own);
         flags.add_to(own);
         own.parse();
-        if constexpr (requires(Options & row) { row.continues = true; })
-          rows_.back().continues = !flags.directory.resume.empty();
+        if constexpr (requires { row.continues = true; }) row.continues = !flags.directory.resume.empty();
         plan.configuration = own.configuration();
-      };
-      has_rows() ? with_flag(name_of(plan), declare_and_parse) : declare_and_parse();
-    }
+        trainings_.push_back(row.training);
+      });
   }
 
   /// The options of the command line, without any row's.
@@ -130,8 +121,7 @@ class Experiment : public ExperimentBase {
   void for_rows(const std::function<void(const std::string& name, const Options&)>& visit) const {
     for (std::size_t k = 0; k < plans_.size(); ++k) {
       if (k > 0 && plans_[k].row == plans_[k - 1].row && plans_[k].trial == plans_[k - 1].trial) continue;  // a seed
-      auto one = [&] { visit(plans_[k].row, rows_[k]); };
-      has_rows() ? with_flag(name_of(plans_[k]), one) : one();
+      with_row(plans_[k], [&] { visit(plans_[k].row, rows_[k]); });
     }
   }
 
@@ -142,43 +132,19 @@ class Experiment : public ExperimentBase {
 
   /// Trains every row with every seed: body(options, run) trains and tests a model and returns the results. Finished
   /// runs are not repeated. With --jobs ninja makes the runs, each in a process that has read its own data. The last
-  /// process that works in the directory prints the table and writes the report. data.description() is a line for the
-  /// report; data.save(directory) writes vocabulary and data.json into a run's directory.
-  template <class Data>
-  void train(const Data& data, const std::function<RunResult(const Options&, const Run&)>& body) {
-    before_training_ = [&] { print_warnings(); };
-    ExperimentBase::train(
-        plans_, data.description(), [&](const std::filesystem::path& directory) { data.save(directory); },
-        [&](std::size_t k, const Run& run) { return result(k, run, body); });
+  /// process that works in the directory prints the table and writes the report.
+  void train(const PairData& data, const std::function<RunResult(const Options&, const Run&)>& body) {
+    ExperimentBase::train(data, [&](std::size_t k, const Run& run) { return body(rows_[k], run); });
   }
 
   /// Tests a trained model with the options of every row: body(options, run) loads it, tests it and returns the result.
   /// Prints the table, or with `json` an object for each row. Keeps records if --out is given.
   void test(bool json, const std::function<RunResult(const Options&, const Run&)>& body) {
-    ExperimentBase::test(plans_, json, [&](std::size_t k, const Run& run) { return result(k, run, body); });
+    ExperimentBase::test(json, [&](std::size_t k, const Run& run) { return body(rows_[k], run); });
   }
 
  private:
-  void print_warnings() const {
-    if (flags_.only) return;         // one process of many makes this run
-    std::set<std::string> warnings;  // the rows often have the same
-    for (const Options& row : rows_) warnings.insert(row.training.warmup_warning());
-    for (const std::string& warning : warnings)
-      if (!warning.empty()) fmt::print(stderr, "{}\n", warning);
-  }
-  /// Applies the row's own precision and threads first.
-  RunResult result(std::size_t k, const Run& run, const std::function<RunResult(const Options&, const Run&)>& body) {
-    rows_[k].training.apply();
-    return body(rows_[k], run);
-  }
-  bool has_rows() const { return flags_.comparison.is_given() || !flags_.search.empty(); }
-  std::string name_of(const Run& plan) const {
-    if (!plan.trial.empty()) return "--search: '" + plan.row + " " + plan.trial + "'";
-    return "--compare: '" + plan.row + "'";
-  }
-
   Options options_;
-  std::vector<Run> plans_;
   std::vector<Options> rows_;  ///< the options of each plan
 };
 

@@ -311,8 +311,8 @@ std::string Training::progress_note() const {
   if (run_.runs == run_.number) return note;
   const double own = (SpentTime::until_now() - began_).wall / double(now_.updates - restored_);
   const double left = own * double(options_.updates - now_.updates);
-  const double later = run_.seconds_of_others > 0 ? run_.seconds_of_others
-                                                  : own * double(options_.updates * (run_.runs - run_.number));
+  const double later =
+      run_.seconds_of_others > 0 ? run_.seconds_of_others : own * double(options_.updates * (run_.runs - run_.number));
   return note + fmt::format(" · {} left of all", duration_text(left + later));
 }
 

@@ -120,9 +120,9 @@ class Diverged : public Error {
 struct Progression : TrainingResult {
   std::int64_t evaluations_since_best = 0;
   double first_loss = 0;
-  std::vector<std::int64_t> kept = {};      ///< updates of the models that are kept, oldest first
-  std::int64_t epoch = 0, position = 0;     ///< of the next batch
-  std::string log_checksum = {};            ///< of the log when the checkpoint was written; empty: there was none
+  std::vector<std::int64_t> kept = {};   ///< updates of the models that are kept, oldest first
+  std::int64_t epoch = 0, position = 0;  ///< of the next batch
+  std::string log_checksum = {};         ///< of the log when the checkpoint was written; empty: there was none
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Progression, updates, best_update, best_score, score_name, higher_is_better,
                                    evaluations_since_best, first_loss, kept, seconds, update_cpu_seconds, wall_seconds,
@@ -212,8 +212,8 @@ class Training {
   const TrainingOptions& options_;
   const bool is_first_ = processes().is_first();
   std::vector<std::int64_t> micro_batches_;
-  std::optional<SharedUpdate> shared_;  ///< empty: this process is alone
-  Progression now_;                     ///< with the times before the last resume
+  std::optional<SharedUpdate> shared_;     ///< empty: this process is alone
+  Progression now_;                        ///< with the times before the last resume
   std::int64_t restored_ = 0, saved_ = 0;  ///< updates when this process began; of the last checkpoint
   std::int64_t epoch_ = 0;                 ///< of the first batch of the update
   /// Sums of the updates that the host has not read yet: losses, losses without smoothing, norms of the gradients; f64
