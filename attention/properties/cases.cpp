@@ -41,6 +41,14 @@ Tensor test_mask(std::int64_t I, std::int64_t J, std::int64_t query_offset) {
   return Tensor::from(values, {1, 2, I, J});
 }
 
+Tensor mask_for(const Attention& attention, std::int64_t I, std::int64_t J, std::int64_t query_offset) {
+  const Tensor two = test_mask(I, J, query_offset);
+  const Tensor mask = Tensor::empty({1, attention.heads(), I, J}, DType::f64);
+  for (std::int64_t h = 0; h < attention.heads(); ++h)
+    mask.slice(1, h, h + 1).copy_from(two.slice(1, h % 2, h % 2 + 1));
+  return mask;
+}
+
 void Alternatives::flag(const char* name, bool& value, const char*) {
   found.push_back(std::string(name) + (value ? "=false" : "=true"));
 }
@@ -75,7 +83,8 @@ std::unique_ptr<Attention> usable_attention(const std::string& specification, Pl
   auto attention = random_attention(specification, place);
   Generator generator(1);
   Variable x(random_tensor({1, 3, 6}, generator));
-  attention->forward({.query = x, .key = x, .value = x, .mask = test_mask(3, 3), .causal = place == Place::decoder});
+  const Tensor mask = mask_for(*attention, 3, 3);
+  attention->forward({.query = x, .key = x, .value = x, .mask = mask, .causal = place == Place::decoder});
   return attention;
 } catch (const Error&) {
   return nullptr;

@@ -23,6 +23,8 @@ std::unique_ptr<Attention> random_attention(const std::string& specification, Pl
 /// A mask for the methods that read one, [1, 2, I, J], without symmetry and with a fifth of its entries 0. Entry (i, j)
 /// does not depend on I and J.
 Tensor test_mask(std::int64_t I, std::int64_t J, std::int64_t query_offset = 0);
+/// The same for all heads of an attention, [1, H, I, J]: the mask of head h is test_mask()'s of head h mod 2.
+Tensor mask_for(const Attention& attention, std::int64_t I, std::int64_t J, std::int64_t query_offset = 0);
 
 /// Collects, for each option that is a choice or a flag, the values that are not its default.
 class Alternatives : public OptionVisitor {

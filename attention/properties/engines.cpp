@@ -29,7 +29,7 @@ std::vector<Tensor> output_and_gradients(Attention& attention, Place place, cons
                                           .key = key,
                                           .value = key,
                                           .key_lengths = lengths_of(sizes.lengths).to(device),
-                                          .mask = test_mask(query.size(1), key.size(1)).to(dtype).to(device),
+                                          .mask = mask_for(attention, query.size(1), key.size(1)).to(dtype).to(device),
                                           .causal = place == Place::decoder,
                                           .trace = trace});
   std::vector<Tensor> all{out.value()};
@@ -90,8 +90,11 @@ std::vector<Tensor> slopes(const Subject& subject, AttentionEngine engine, bool 
   Variable x = subject.place == Place::cross ? Variable(random_tensor({2, 4, 6}, generator), true) : y;
   std::vector<Variable> inputs{x, y};
   for (auto& parameter : subject.attention.parameters()) inputs.push_back(parameter.variable);
-  Variable out = subject.attention.forward(
-      {.query = x, .key = y, .value = y, .mask = test_mask(x.size(1), 5), .causal = subject.place == Place::decoder});
+  Variable out = subject.attention.forward({.query = x,
+                                            .key = y,
+                                            .value = y,
+                                            .mask = mask_for(subject.attention, x.size(1), 5),
+                                            .causal = subject.place == Place::decoder});
   std::vector<Variable> gradients = grad(sum(out * out), inputs, {}, {.create_graph = twice});
   if (twice) {
     Variable squares = sum(square(gradients[0]));

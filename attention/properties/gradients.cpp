@@ -23,7 +23,7 @@ bool every_input_and_parameter_has_its_gradient(const Subject& subject) {
                                       .key = key,
                                       .value = key,
                                       .key_lengths = lengths_of({5, 3}),
-                                      .mask = test_mask(x[0].size(1), J),
+                                      .mask = mask_for(subject.attention, x[0].size(1), J),
                                       .causal = subject.place == Place::decoder});
   };
   const std::string difference = gradcheck(f, inputs);
@@ -37,7 +37,7 @@ bool every_method_has_second_derivatives(const Subject& subject) {
     return subject.attention.forward({.query = x[0],
                                       .key = x[0],
                                       .value = x[0],
-                                      .mask = test_mask(3, 3),
+                                      .mask = mask_for(subject.attention, 3, 3),
                                       .causal = subject.place == Place::decoder});
   };
   const std::string difference = gradgradcheck(f, {Variable(random_tensor({1, 3, d}, generator), true)});

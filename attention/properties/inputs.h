@@ -1,6 +1,7 @@
 /// Random inputs of the subjects of properties.
 #pragma once
 #include "attention/properties/cases.h"
+#include "attention/properties/property.h"
 
 namespace fovea::properties {
 
@@ -16,13 +17,13 @@ inline States random_states(Place place, Generator& generator) {
   return {place == Place::cross ? random_tensor({B, I, d}, generator) : key, key};
 }
 
-inline AttentionInput input_of(const States& states, Place place, const Tensor& lengths = {}) {
+inline AttentionInput input_of(const Subject& subject, const States& states, const Tensor& lengths = {}) {
   return {.query = states.query,
           .key = states.key,
           .value = states.key,
           .key_lengths = lengths,
-          .mask = test_mask(states.query.size(1), states.key.size(1)),
-          .causal = place == Place::decoder};
+          .mask = mask_for(subject.attention, states.query.size(1), states.key.size(1)),
+          .causal = subject.place == Place::decoder};
 }
 
 }  // namespace fovea::properties

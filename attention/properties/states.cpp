@@ -26,8 +26,8 @@ bool padding_changes_nothing(const Subject& subject) {
   padded.copy_from(random_tensor({B, J + 3, d}, generator, 50, 100));  // large numbers in the padding
   padded.slice(1, 0, J).copy_from(states.key);
   States longer{place == Place::cross ? states.query : padded, padded};
-  const Tensor plain = attention.forward(input_of(states, place, lengths_of({5, 3}))).value();
-  const Tensor with_pads = attention.forward(input_of(longer, place, lengths_of({5, 3}))).value();
+  const Tensor plain = attention.forward(input_of(subject, states, lengths_of({5, 3}))).value();
+  const Tensor with_pads = attention.forward(input_of(subject, longer, lengths_of({5, 3}))).value();
   for (std::int64_t b = 0; b < B; ++b) {
     // The second sentence has three real words: in self-attention only their rows are compared.
     const std::int64_t rows = place != Place::cross && b == 1 ? 3 : plain.size(1);
@@ -46,7 +46,7 @@ bool padding_changes_no_gradient(const Subject& subject) {
   const Tensor lengths = lengths_of({J, 3});
   const std::int64_t rows = states.query.size(1);
   // the outputs of padded queries get no gradient
-  Tensor cotangent = random_tensor({B, rows, d}, generator);
+  Tensor cotangent = random_tensor({B, rows, attention.output_dim()}, generator);
   if (place != Place::cross) cotangent.slice(0, 1, 2).slice(1, 3, rows).fill(0);
   auto gradients_of = [&](std::int64_t pads) {
     auto padded = [&](const Tensor& x) {
@@ -57,7 +57,7 @@ bool padding_changes_no_gradient(const Subject& subject) {
     Variable key(padded(states.key), true), query = place == Place::cross ? Variable(states.query, true) : key;
     std::vector<Variable> leaves{key, query};
     for (auto& parameter : attention.parameters()) leaves.push_back(parameter.variable);
-    AttentionInput input = input_of({query.value(), key.value()}, place, lengths);
+    AttentionInput input = input_of(subject, {query.value(), key.value()}, lengths);
     input.query = query;
     input.key = input.value = key;
     Variable output = slice(attention.forward(input), 1, 0, rows);
@@ -80,12 +80,12 @@ bool later_tokens_change_nothing_in_causal_attention(const Subject& subject) {
   if (subject.place != Place::decoder) return false;
   Generator generator(13);
   States states = random_states(subject.place, generator);
-  const Tensor before = subject.attention.forward(input_of(states, subject.place)).value();
+  const Tensor before = subject.attention.forward(input_of(subject, states)).value();
   for (std::int64_t t = 0; t + 1 < J; ++t) {
     States changed{states.key.clone(), {}};
     changed.query.slice(1, t + 1, J).copy_from(random_tensor({B, J - t - 1, d}, generator, -20, 20));
     changed.key = changed.query;
-    const Tensor after = subject.attention.forward(input_of(changed, subject.place)).value();
+    const Tensor after = subject.attention.forward(input_of(subject, changed)).value();
     require_near(before.slice(1, 0, t + 1), after.slice(1, 0, t + 1), 1e-12,
                  fmt::format("the output up to token {}, before and after a change of later tokens", t));
   }
@@ -96,7 +96,7 @@ bool a_sentence_with_no_keys_gives_the_output_bias(const Subject& subject) {
   const auto& [specification, place, attention] = subject;
   Generator generator(15);
   States states = random_states(place, generator);
-  AttentionInput input = input_of(states, place, lengths_of({0, 4}));
+  AttentionInput input = input_of(subject, states, lengths_of({0, 4}));
   if (!plan_of(attention, input).extra_keys.empty()) return false;  // they are seen even without tokens
   Variable query(states.query, true), key = place == Place::cross ? Variable(states.key, true) : query;
   input.query = query;
@@ -118,7 +118,7 @@ bool huge_logits_stay_finite(const Subject& subject) {
   States states = random_states(subject.place, generator);
   Variable query(map(Affine{1e4, 0}, states.query), true);
   Variable key = subject.place == Place::cross ? Variable(map(Affine{1e4, 0}, states.key), true) : query;
-  AttentionInput input = input_of(states, subject.place);
+  AttentionInput input = input_of(subject, states);
   input.query = query;
   input.key = input.value = key;
   Variable out = subject.attention.forward(input);
@@ -131,8 +131,11 @@ bool rows_of_two_thousand_keys_stay_finite(const Subject& subject) {
   if (subject.place == Place::encoder) return false;  // one place of self-attention is enough for so many pairs
   Generator generator(18);
   Variable x(random_tensor({1, 2000, d}, generator), true);
-  Variable out = subject.attention.forward(
-      {.query = x, .key = x, .value = x, .mask = test_mask(2000, 2000), .causal = subject.place == Place::decoder});
+  Variable out = subject.attention.forward({.query = x,
+                                            .key = x,
+                                            .value = x,
+                                            .mask = mask_for(subject.attention, 2000, 2000),
+                                            .causal = subject.place == Place::decoder});
   require_finite(out, "the output for 2000 keys");
   require_finite(grad(sum(out), {x})[0], "the gradient of 2000 tokens");
   return true;
@@ -142,7 +145,7 @@ bool the_traced_weights_are_the_coefficients_of_the_values(const Subject& subjec
   Generator generator(17);
   States states = random_states(subject.place, generator);
   AttentionTrace trace;
-  AttentionInput input = input_of(states, subject.place, lengths_of({5, 3}));
+  AttentionInput input = input_of(subject, states, lengths_of({5, 3}));
   input.trace = &trace;
   subject.attention.forward(input);
   require(trace.weights.defined(), "the trace has no weights");
@@ -162,7 +165,7 @@ bool documents_in_one_row_give_the_results_of_separate_rows(const Subject& subje
   Generator generator(21);
   const Tensor row = random_tensor({1, first + second + padding, d}, generator);
   const Tensor documents = Tensor::from(std::vector<std::int64_t>{5, 5, 5, 2, 2, 2, 2, 9, 9}, {1, 9});
-  const Tensor mask = test_mask(9, 9);
+  const Tensor mask = mask_for(subject.attention, 9, 9);
   auto run = [&](std::int64_t begin, std::int64_t end, bool packed) {
     Variable x(row.slice(1, begin, end));
     return subject.attention

@@ -35,7 +35,7 @@ std::vector<Tensor> results(Attention& attention, Place place, Device device, co
   for (Tensor* x : {&input.key_lengths, &input.allowed})
     if (x->defined()) *x = x->to(device);
   input.query = query, input.key = input.value = key;
-  if (attention.heads() == 2) input.mask = Variable(test_mask(query.size(1), T).to(device));
+  input.mask = Variable(mask_for(attention, query.size(1), T).to(device));
   input.causal = place == Place::decoder;
   std::vector<Variable> leaves{key};
   if (is_cross) leaves.push_back(query);

@@ -21,6 +21,12 @@ std::vector<std::string> subjects_of(const std::string& property) {
   std::vector<std::string> specifications = all_specifications();
   if (property == "every_method_has_second_derivatives" || property == "rows_of_two_thousand_keys_stay_finite")
     std::erase_if(specifications, [](const std::string& text) { return !find_method(text); });
+  // mechanisms without projections of their own, of one head and of several
+  else if (!std::getenv("FOVEA_TEST_METHODS"))
+    for (const char* mechanism :
+         {"classic(dot)", "classic(additive(hidden=2)+gaussian)", "classic(general+local_p(half_width=1))",
+          "average(dot*2, laplace)", "concat(additive(hidden=2), general+window, head_input=split)"})
+      specifications.emplace_back(mechanism);
   // methods that read queries after rotary has rotated them by their positions
   if (property == "documents_in_one_row_give_the_results_of_separate_rows")
     for (const char* more : {"rotary+local_p(half_width=1)", "rotary(pairs=halves)+general+local_p(half_width=2)",

@@ -26,24 +26,6 @@ constexpr AttentionEngine engines[] = {AttentionEngine::composed, AttentionEngin
 
 BOOST_AUTO_TEST_SUITE(unseen_rows)
 
-// Of mechanisms without projections of their own.
-BOOST_AUTO_TEST_CASE(hidden_states_of_mechanisms_do_not_matter) {
-  int checked = 0;
-  for (const char* mechanism :
-       {"classic(dot)", "classic(additive(hidden=2)+gaussian)", "classic(general+local_p(half_width=1))",
-        "average(dot*2, laplace)", "concat(additive(hidden=2), general+window, head_input=split)"})
-    for (Place place : all_places())
-      for (const auto& hidings : {hidings_from_all(place), hidings_from_some(place)})
-        for (const Hiding& hiding : hidings)
-          for (AttentionEngine engine : engines) try {
-              const auto attention = random_attention(mechanism, place);
-              checked += hidden_states_change_nothing(*attention, place, hiding, engine, Device::cpu);
-            } catch (const Error& error) {
-              BOOST_ERROR(mechanism << " in place " << static_cast<int>(place) << ": " << error.what());
-            }
-  BOOST_TEST(checked > 60);
-}
-
 BOOST_AUTO_TEST_CASE(states_outside_of_a_window_do_not_matter_to_the_queries_that_do_not_see_them) {
   const Hiding outside{.name = "outside of the window", .tokens = {3}, .readers = {2, 3, 4}};
   int checked = 0;

@@ -34,7 +34,7 @@ std::string command_of(const Cli& cli, const properties::Property& property, con
                                property.name, name_of(failure.place));
 }
 
-/// Checks a property and prints its line. Returns the number of places where an attention has it, or not.
+/// Checks a property, and prints its line and those of the cases that fail.
 properties::Outcome checked(const Cli& cli, const properties::Property& property,
                             const std::vector<std::string>& specifications, std::optional<Place> place) {
   const auto start = std::chrono::steady_clock::now();
