@@ -18,6 +18,7 @@ namespace fovea {
 
 /// What a shared object exports as `fovea_methods`. An object that was compiled against other headers, or for vectors
 /// of another width, does not fit the library: the first two members are compared before the third one is called.
+/// Objects with static storage are constructed before that, so a library must have none whose constructor calls fovea.
 struct MethodLibrary {
   std::uint64_t headers, bytes_of_vectors;
   std::vector<MethodEntry> (*methods)();

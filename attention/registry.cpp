@@ -140,10 +140,13 @@ const Combination* find_combination(const std::string& name) {
   return nullptr;
 }
 
-void register_method(MethodEntry entry) {
-  const std::string name = entry.card.name;
+void require_free_name(const std::string& name) {
   require(!find_method(name) && !find_combination(name) && name != "heads",
           "register_method: there is a method '{}' already", name);
+}
+
+void register_method(MethodEntry entry) {
+  require_free_name(entry.card.name);
   catalogue().push_back(std::move(entry));
 }
 

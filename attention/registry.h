@@ -79,6 +79,8 @@ const MethodEntry* find_method(const std::string& name);
 const std::vector<Combination>& combinations();
 /// The combination of this name; null if there is none.
 const Combination* find_combination(const std::string& name);
+/// Throws Error if a method, a combination or another word of the grammar has this name.
+void require_free_name(const std::string& name);
 /// Registers a method that is defined outside of the library. Not thread-safe: call it before other threads use the
 /// registry. Throws Error if a method, a combination or another word of the grammar has this name.
 void register_method(MethodEntry entry);

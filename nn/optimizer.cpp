@@ -168,14 +168,14 @@ struct RunningMean {
   }
 };
 
-/// p − rate · (sign(c) + decay · p). NaN stays NaN.
+/// p − rate · (sign(c) + decay · p). NaN stays NaN, and the sign of an infinity is 1 or −1.
 struct SignStep {
   static constexpr const char* name = "sign_step";
   double rate, decay;
   template <class T>
   FOVEA_HD FOVEA_INLINE T operator()(T p, T c) const {
     using S = typename ScalarOf<T>::type;
-    const T sign = select(c == T(0), T(0), c / abs(c));
+    const T sign = select(c > T(0), T(1), select(c < T(0), T(-1), c));
     return p - T(S(rate)) * (sign + T(S(decay)) * p);
   }
 };
@@ -264,21 +264,45 @@ void Adafactor::update(const std::vector<std::size_t>& positions, double rate, d
   }
 }
 
+void OptimizerOptions::check() const {
+  const bool is_adam = kind == OptimizerKind::adam || kind == OptimizerKind::adamw;
+  const bool has_betas = is_adam || kind == OptimizerKind::lion;
+  const auto check_one = [](const char* name, const std::optional<double>& given, bool has, const char* kinds) {
+    require(has || !given, "{} {}: only the optimizers {} have this option, and another one is chosen", name,
+            given.value_or(0), kinds);
+  };
+  check_one("beta1", beta1, has_betas, "adam, adamw and lion");
+  check_one("beta2", beta2, has_betas, "adam, adamw and lion");
+  check_one("epsilon", epsilon, is_adam, "adam and adamw");
+  require(!momentum || kind == OptimizerKind::sgd,
+          "momentum {}: only the optimizer sgd has this option, and another one is chosen", momentum.value_or(0));
+}
+
 std::unique_ptr<Optimizer> make_optimizer(std::vector<NamedParameter> parameters, const OptimizerOptions& options) {
+  options.check();
   std::unique_ptr<Optimizer> made;
   const double decay = options.weight_decay;
+  AdamOptions adam;
+  adam.beta1 = options.beta1.value_or(adam.beta1);
+  adam.beta2 = options.beta2.value_or(adam.beta2);
+  adam.epsilon = options.epsilon.value_or(adam.epsilon);
+  adam.weight_decay = decay;
+  Lion::Options lion;
+  lion.beta1 = options.beta1.value_or(lion.beta1);
+  lion.beta2 = options.beta2.value_or(lion.beta2);
+  lion.weight_decay = decay;
   switch (options.kind) {
     case OptimizerKind::adam:
-      made = std::make_unique<Adam>(std::move(parameters), options);
+      made = std::make_unique<Adam>(std::move(parameters), adam);
       break;
     case OptimizerKind::adamw:
-      made = std::make_unique<AdamW>(std::move(parameters), options);
+      made = std::make_unique<AdamW>(std::move(parameters), adam);
       break;
     case OptimizerKind::sgd:
-      made = std::make_unique<Sgd>(std::move(parameters), Sgd::Options{options.momentum, decay});
+      made = std::make_unique<Sgd>(std::move(parameters), Sgd::Options{options.momentum.value_or(0), decay});
       break;
     case OptimizerKind::lion:
-      made = std::make_unique<Lion>(std::move(parameters), Lion::Options{options.beta1, options.beta2, decay});
+      made = std::make_unique<Lion>(std::move(parameters), lion);
       break;
     case OptimizerKind::adafactor:
       made = std::make_unique<Adafactor>(std::move(parameters), Adafactor::Options{decay});

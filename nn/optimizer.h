@@ -2,6 +2,7 @@
 #pragma once
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -151,12 +152,19 @@ class Adafactor : public Optimizer {
 
 enum class OptimizerKind { adam, adamw, sgd, lion, adafactor };
 
-/// An optimizer as a program's flags choose it. An option that the kind does not have is not used.
-struct OptimizerOptions : AdamOptions {
+/// An optimizer as a program's flags choose it. An option without a value has the default of the kind's own options.
+struct OptimizerOptions {
   OptimizerKind kind = OptimizerKind::adamw;
-  double momentum = 0;  ///< of sgd
+  std::optional<double> beta1 = {}, beta2 = {};  ///< of adam, adamw and lion
+  std::optional<double> epsilon = {};            ///< of adam and adamw
+  std::optional<double> momentum = {};           ///< of sgd
+  double weight_decay = 0;
   Decayed decayed = Decayed::all;
+
+  /// Throws Error for an option that the kind does not have.
+  void check() const;
 };
+/// Throws Error as OptimizerOptions::check() does.
 std::unique_ptr<Optimizer> make_optimizer(std::vector<NamedParameter> parameters, const OptimizerOptions& options);
 
 /// Returns the Euclidean norm of the vector of all gradients, concatenated, as global_norm() does.

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <fstream>
 #include <limits>
+#include <tuple>
 
 #include <boost/test/unit_test.hpp>
 
@@ -265,13 +266,26 @@ BOOST_AUTO_TEST_CASE(a_training_without_a_better_score_ends_when_its_patience_do
   BOOST_TEST(ended.result.best_update == 1);
 }
 
-BOOST_AUTO_TEST_CASE(a_momentum_that_no_optimizer_has_is_refused) {
-  TrainingOptions options;
-  options.optimizer.momentum = 0.5;
-  BOOST_TEST(message_of([&] { options.check(); }) ==
-             "--momentum 0.5: only --optimizer sgd has a momentum; adam, adamw and lion have --beta1");
-  options.optimizer.kind = OptimizerKind::sgd;
-  options.check();
+BOOST_AUTO_TEST_CASE(options_that_an_optimizer_does_not_have_are_refused) {
+  using Set = void (*)(OptimizerOptions&);
+  const std::tuple<std::string, OptimizerKind, OptimizerKind, Set> cases[] = {
+      {"momentum 0.5: only the optimizer sgd", OptimizerKind::adamw, OptimizerKind::sgd,
+       [](OptimizerOptions& options) { options.momentum = 0.5; }},
+      {"beta1 0.5: only the optimizers adam, adamw and lion", OptimizerKind::adafactor, OptimizerKind::lion,
+       [](OptimizerOptions& options) { options.beta1 = 0.5; }},
+      {"beta2 0.5: only the optimizers adam, adamw and lion", OptimizerKind::sgd, OptimizerKind::adam,
+       [](OptimizerOptions& options) { options.beta2 = 0.5; }},
+      {"epsilon 0.5: only the optimizers adam and adamw", OptimizerKind::lion, OptimizerKind::adamw,
+       [](OptimizerOptions& options) { options.epsilon = 0.5; }}};
+  for (const auto& [message, without, with, set] : cases) {
+    TrainingOptions options;
+    set(options.optimizer);
+    options.optimizer.kind = without;
+    const std::string refusal = message_of([&] { options.check(); });
+    BOOST_TEST(refusal.starts_with("--optimizer: " + message), refusal);
+    options.optimizer.kind = with;
+    options.check();
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_killed_training_resumes_bit_for_bit) {

@@ -256,22 +256,33 @@ BOOST_AUTO_TEST_CASE(a_kind_of_optimizer_is_the_class_with_the_same_options) {
     }
     return model.weight.value().to_vector<double>();
   };
-  auto check = [&](OptimizerKind kind, auto make) {
-    OptimizerOptions options;
-    options.kind = kind;
-    options.beta1 = 0.7;
-    options.beta2 = 0.9;
-    options.epsilon = 1e-3;
-    options.weight_decay = 0.2;
-    options.momentum = 0.6;
+  auto check = [&](const OptimizerOptions& options, auto make) {
     BOOST_TEST(trained([&](auto parameters) { return make_optimizer(parameters, options); }) == trained(make));
   };
   const Adam::Options numbers{.beta1 = 0.7, .beta2 = 0.9, .epsilon = 1e-3, .weight_decay = 0.2};
-  check(OptimizerKind::adam, adam<Adam>(numbers).make);
-  check(OptimizerKind::adamw, adam<AdamW>(numbers).make);
-  check(OptimizerKind::sgd, sgd(0.6, 0.2).make);
-  check(OptimizerKind::lion, lion({.beta1 = 0.7, .beta2 = 0.9, .weight_decay = 0.2}).make);
-  check(OptimizerKind::adafactor, adafactor(0.2).make);
+  OptimizerOptions of_adam{
+      .kind = OptimizerKind::adam, .beta1 = 0.7, .beta2 = 0.9, .epsilon = 1e-3, .weight_decay = 0.2};
+  check(of_adam, adam<Adam>(numbers).make);
+  of_adam.kind = OptimizerKind::adamw;
+  check(of_adam, adam<AdamW>(numbers).make);
+  check({.kind = OptimizerKind::sgd, .momentum = 0.6, .weight_decay = 0.2}, sgd(0.6, 0.2).make);
+  check({.kind = OptimizerKind::lion, .beta1 = 0.7, .beta2 = 0.9, .weight_decay = 0.2},
+        lion({.beta1 = 0.7, .beta2 = 0.9, .weight_decay = 0.2}).make);
+  check({.kind = OptimizerKind::adafactor, .weight_decay = 0.2}, adafactor(0.2).make);
+  check({.kind = OptimizerKind::adamw}, adam<AdamW>({}).make);
+  check({.kind = OptimizerKind::lion}, lion({}).make);  // its beta2 is not Adam's
+}
+
+BOOST_AUTO_TEST_CASE(lion_moves_by_the_rate_where_a_gradient_is_infinite) {
+  Parameters model;
+  randomise(model);
+  set_gradients(model, 1);
+  const std::vector<double> before = model.bias.value().to_vector<double>();
+  model.bias.set_grad(here(Tensor::of({INFINITY, 0.2, -INFINITY}, {3})));
+  lion({}).make(model.parameters())->step(0.1);
+  const std::vector<double> after = model.bias.value().to_vector<double>();
+  for (const auto& [k, sign] : {std::pair(0, 1.), {1, 1.}, {2, -1.}})
+    BOOST_TEST(std::abs(before[std::size_t(k)] - 0.1 * sign - after[std::size_t(k)]) < 1e-6);
 }
 
 BOOST_AUTO_TEST_CASE(a_gradient_of_nan_makes_the_parameter_nan) {

@@ -156,8 +156,14 @@ void attend_program(Cli& cli) {
   cli.parse();
   if (threads > 0) omp_set_num_threads(threads);
   prepare_team(omp_get_max_threads());  // here, so that its error does not name a flag that is read later
+  if (cli.given("--check")) {
+    for (const char* other : {"--list", "--describe", "--compile", "--method", "--in", "--out", "--shape", "--heads",
+                              "--rows", "--gradients", "--weights", "--precision", "--engine", "--seed"})
+      require(!cli.given(other), "{} has no effect beside --check, which makes its own inputs", other);
+    require(!check.attention.empty(), "--check: expected a method or specification, found ''");
+    return check.run(cli, options.place);
+  }
   if (list) return fmt::print("{}", attention_table().text());
-  if (!check.attention.empty()) return check.run(cli, options.place);
   require(check.property.empty(), "--property: only with --check, the attention to check");
   require(head == 0 || (options.rows && out.empty()),
           "--head {} chooses a head of the tables that --rows prints without --out", head);

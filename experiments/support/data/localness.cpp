@@ -25,7 +25,7 @@ std::vector<bool> draw_bits(SplitMix& random, std::int64_t length) {
   return bits;
 }
 
-/// The letter that most of the words from `first` to `last` have, and of as many of each the letter of word i.
+/// The letter of most of the words from `first` to `last`; on a tie, that of word i.
 char majority(const std::vector<bool>& is_b, std::int64_t first, std::int64_t last, std::int64_t i) {
   std::int64_t lead = 0;  // of b
   for (std::int64_t j = std::max<std::int64_t>(first, 0); j <= std::min(last, std::ssize(is_b) - 1); ++j)
@@ -122,7 +122,7 @@ void draw_agreement(SplitMix& random, Tagged& text) {
   }
 }
 
-/// A text of an odd number of words ends with a key that stands there alone: its tag is its own value.
+/// In a text of an odd number of words one key occurs once; its tag is its own value.
 void draw_recall(SplitMix& random, Tagged& text) {
   std::vector<std::size_t> places(text.words.size());
   for (std::size_t i = 0; i < places.size(); ++i) places[i] = i;

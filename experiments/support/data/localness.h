@@ -6,26 +6,26 @@
 
 namespace fovea {
 
-/// Draws texts whose words all have a tag. A tag is a function of words around it, or elsewhere, that the task states;
-/// words are drawn evenly unless the task says otherwise. The letters are a and b where a majority is asked for; of as
-/// many of each, the word's own letter wins.
+/// Draws texts whose words all have a tag. A tag is a function of the words around it, or of words elsewhere, that the
+/// task states. Words are drawn evenly unless the task says otherwise. Where a majority is asked for, words are the
+/// letters a and b; on a tie, the tag is the word's own letter.
 ///
-///   task        the tag of a word                                                     needs
-///   majority    the letter that most of the words at most 3 places away have          one fixed width
-///   widths      two letters: the majority at most 1, and at most 9 places away        a width for each head
-///   own_width   the word is a letter and a width of 1, 3 or 9: the majority at most   a width that depends on the
-///   query
-///               so many places away
-///   segments    signs | end segments of 3 to 15 words: the majority in the segment    bounds that depend on the keys
-///   ranks       how many of the digits at most 3 places away are smaller              one fixed width; comparing
-///   back        the word 5 places back                                                one fixed distance
-///   displaced   the word is a letter and a distance of -3 to 3: the letter there      a distance that the query gives
-///   agreement   subjects, a twelfth of the words and at most 40 apart, are singular   the nearest of some keys, near
-///               or plural, as are other nouns: the number of the last subject         or far
-///   recall      the word is a key and a value, and each key stands at two places:     content alone, at any distance
-///               the value at the other one
+///   task        the tag of a word                                                    needs
+///   majority    the majority at most 3 places away                                   one fixed width
+///   widths      two letters: the majorities at most 1 and at most 9 places away      a width for each head
+///   own_width   a word is a letter and a width w of 1, 3 or 9: the majority at       a width that depends on the
+///               most w places away                                                   query
+///   segments    signs | end segments of 3 to 15 words: the majority in the segment   bounds that depend on the keys
+///   ranks       how many of the digits at most 3 places away are smaller             one fixed width; comparing
+///   back        the letter 5 places back                                             one fixed distance
+///   displaced   a word is a letter and a distance of -3 to 3: the letter there       a distance that the query gives
+///   agreement   a twelfth of the words, at most 40 apart, are subjects; these and    the nearest of some keys, near
+///               other nouns are singular or plural: the number of the last subject   or far
+///   recall      a word is a key and a value, and each key occurs twice: the value    content alone, at any distance
+///               of the other occurrence
 ///
-/// Beyond the ends of the text there are no words; a tag that is to come from there is the word's own letter.
+/// In `back` and `displaced`, the tag is the word's own letter if the place lies beyond the ends of the text. In
+/// `recall`, one key of a text with an odd number of words occurs once; its tag is its own value.
 ///
 /// Options: task=majority, length=40-60 (words; at least 8).
 class LocalnessGrammar {

@@ -55,18 +55,22 @@ void TrainingOptions::add_to(Cli& cli) {
   cli.choice("--decayed", optimizer.decayed, {{"all", Decayed::all}, {"matrices", Decayed::matrices}},
              "the parameters that --weight-decay applies to; matrices: not norms, biases and other vectors")
       .rare();
-  cli.rare("--momentum", optimizer.momentum, "momentum of --optimizer sgd").range(0, 0.9999);
+  cli.rare("--momentum", optimizer.momentum, "momentum of --optimizer sgd; without: 0").range(0, 0.9999);
   cli.option("--evaluate-every", evaluate_every, "steps between evaluations on the development set").at_least(1);
   cli.rare("--patience", patience, "end the training after this many evaluations without a better score; 0: never")
       .at_least(0);
   cli.option("--average", average, "use the mean of the models of this many last evaluations, or with 0 the best model")
       .range(0, 1000);
   cli.rare("--keep", keep, "keep the models of this many last evaluations, for --average-kept").range(0, 1000);
-  cli.rare("--beta1", optimizer.beta1, "decay of the mean of gradients, of adam, adamw and lion").range(0, 0.9999);
-  cli.rare("--beta2", optimizer.beta2,
-           "decay of the mean of squared gradients, of adam and adamw; of lion: of the mean that is kept")
+  cli.rare("--beta1", optimizer.beta1, "decay of the mean of gradients, of adam, adamw and lion; without: 0.9")
+      .range(0, 0.9999);
+  cli.rare(
+         "--beta2", optimizer.beta2,
+         "decay of the mean of squared gradients, of adam and adamw; without: 0.98; of lion: of the mean that is kept; "
+         "without: 0.99")
       .range(0, 0.999999);
-  cli.rare("--epsilon", optimizer.epsilon, "of adam and adamw: added to the root of the mean square").positive();
+  cli.rare("--epsilon", optimizer.epsilon, "of adam and adamw: added to the root of the mean square; without: 1e-9")
+      .positive();
   cli.rare("--checkpoint-every", checkpoint_every, "steps between checkpoints").at_least(1);
   cli.option("--seed", seed, "seed of initial values, order of batches and dropout");
   cli.rare("--precision", precision,
@@ -86,8 +90,7 @@ void TrainingOptions::add_to(Cli& cli) {
 
 void TrainingOptions::check() const {
   with_flag("--schedule", [&] { Schedule::parse(schedule); });
-  require(optimizer.momentum == 0 || optimizer.kind == OptimizerKind::sgd,
-          "--momentum {}: only --optimizer sgd has a momentum; adam, adamw and lion have --beta1", optimizer.momentum);
+  with_flag("--optimizer", [&] { optimizer.check(); });
   kernels(device_of(device));  // throws where there is no GPU
 }
 
