@@ -209,7 +209,7 @@ void DifferentiableWindow::add_given_window(const AttentionContext& in, Plan& pl
   });
   const auto show = [&](const std::string& side, const Variable& pointer) {
     const auto sums = [pointer, in, b = options_.segment] { return pointer_sums(distribution(pointer, in), b); };
-    plan.quantity(side + "_pointer", [pointer, in] { return distribution(pointer, in); });
+    plan.quantity("phi_" + side, [pointer, in] { return distribution(pointer, in); });
     plan.quantity("F_" + side, [sums] { return sums().F; });
     plan.quantity("S_" + side, [sums] { return sums().S; });
   };
