@@ -103,7 +103,8 @@ def attend(specification, query, key=None, value=None, *, heads=1, place=None, c
     key_dim = width("key", model_dim)
     shape = _shape(model_dim, heads, place, key_dim=key_dim, value_dim=width("value", key_dim),
                    step_dim=width("step_input", 0))
-    call = _call(specification, shape, arrays, _arrays({} if parameters is None else parameters, "parameters"), causal, seed=seed)
+    given = _arrays({} if parameters is None else parameters, "parameters")
+    call = _call(specification, shape, arrays, given, causal, seed=seed)
     return _like(query, call.output())
 
 
