@@ -145,12 +145,13 @@ class Call {
 
   /// The gradients of the sum of output * cotangent, by the names of the arrays and parameters.
   std::map<std::string, Result> gradients(const Array& cotangent) const {
+    Tensor given;  // kept until the results are made, so that a gradient that is the cotangent itself is copied
     std::vector<Tensor> found;
     {
       nb::gil_scoped_release unlocked;
       std::vector<Variable> inputs;
       for (const auto& [name, leaf] : leaves_) inputs.push_back(leaf);
-      const Tensor given = tensor_over_locked("the gradient of the output", cotangent, real_types).to(output_.dtype());
+      given = tensor_over_locked("the gradient of the output", cotangent, real_types).to(output_.dtype());
       for (const Variable& gradient : grad(output_, inputs, Variable(given), {.retain_graph = true}))
         found.push_back(gradient.value());
     }
