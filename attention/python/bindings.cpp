@@ -1,6 +1,7 @@
 // The part of the Python package that calls fovea. Arrays of NumPy and PyTorch on the CPU come and go through DLPack,
-// without a copy of their elements; Python's lock is released while fovea computes. fovea/__init__.py and
+// the inputs and the parameters without a copy; Python's lock is released while fovea computes. fovea/__init__.py and
 // fovea/torch.py are what a user sees.
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <optional>
@@ -29,8 +30,23 @@ namespace {
 using Array = nb::ndarray<nb::ro, nb::device::cpu>;  // it is not written
 using Result = nb::ndarray<nb::array_api, nb::device::cpu>;
 
-/// fovea has f32, f64, bf16, i32, i64, u8 and bool.
-DType dtype_of_array(const Array& array) {
+std::string name_of(nb::dlpack::dtype type) {
+  const std::map<std::uint8_t, const char*> kinds = {
+      {static_cast<std::uint8_t>(nb::dlpack::dtype_code::Int), "int"},
+      {static_cast<std::uint8_t>(nb::dlpack::dtype_code::UInt), "uint"},
+      {static_cast<std::uint8_t>(nb::dlpack::dtype_code::Float), "float"},
+      {static_cast<std::uint8_t>(nb::dlpack::dtype_code::Bfloat), "bfloat"},
+      {static_cast<std::uint8_t>(nb::dlpack::dtype_code::Complex), "complex"},
+      {static_cast<std::uint8_t>(nb::dlpack::dtype_code::Bool), "bool"}};
+  const auto kind = kinds.find(type.code);
+  if (kind == kinds.end()) return "a type without a name";
+  return type == nb::dtype<bool>() ? "bool" : kind->second + std::to_string(type.bits);
+}
+
+constexpr const char* real_types = "float32, float64 or bfloat16";
+
+/// The element type of the array `name`: f32, f64, bf16, i32, i64, u8 or bool. `expected` is for the message.
+DType dtype_of_array(const std::string& name, const Array& array, const char* expected) {
   const std::pair<nb::dlpack::dtype, DType> types[] = {
       {nb::dtype<float>(), DType::f32},
       {nb::dtype<double>(), DType::f64},
@@ -41,9 +57,7 @@ DType dtype_of_array(const Array& array) {
       {nb::dtype<bool>(), DType::boolean}};
   for (const auto& [theirs, ours] : types)
     if (array.dtype() == theirs) return ours;
-  fail(
-      "an array has elements of a type that fovea does not have; there are float32, float64, bfloat16, int32, int64, "
-      "uint8 and bool");
+  fail("{} is {}; expected {}", name, name_of(array.dtype()), expected);
 }
 
 /// The type in which numbers of a type are computed: bf16 in f32.
@@ -55,87 +69,117 @@ nb::dlpack::dtype dtype_for_python(DType dtype) {
   return {static_cast<std::uint8_t>(nb::dlpack::dtype_code::Bfloat), 16, 1};
 }
 
-/// A tensor over the memory of an array, which it keeps alive.
-Tensor tensor_over(const Array& array) {
+/// A tensor over the memory of the array `name`, which it keeps alive.
+Tensor tensor_over(const std::string& name, const Array& array, const char* expected) {
+  const DType dtype = dtype_of_array(name, array, expected);
   Shape shape, strides;
   for (std::size_t k = 0; k < array.ndim(); ++k) {
     shape.push_back(static_cast<std::int64_t>(array.shape(k)));
     strides.push_back(array.stride(k));
-    require(strides[static_cast<int>(k)] >= 0, "an array has a negative stride; pass a copy of it");
+    require(strides[static_cast<int>(k)] >= 0, "{} has a negative stride; pass a copy of it", name);
   }
   auto owner = std::shared_ptr<const void>(new Array(array), [](const void* held) {
     nb::gil_scoped_acquire lock;
     delete static_cast<const Array*>(held);
   });
   auto* data = const_cast<std::byte*>(static_cast<const std::byte*>(array.data()));
-  return Tensor::borrowed(data, shape, strides, dtype_of_array(array), owner);
+  return Tensor::borrowed(data, shape, strides, dtype, owner);
 }
 
-/// An array over the memory of a tensor, which it keeps alive. `as`: the type of its elements.
-Result array_over(Tensor x, DType as) {
+/// An array of the elements of a tensor, converted to `as`. It shares no memory with a tensor that another handle has,
+/// such as the tape: Python may change the array in place.
+Result array_of(Tensor x, DType as) {
   x = x.to(as).contiguous();
+  if (!x.is_sole_owner()) x = x.clone();
   std::vector<std::size_t> shape;
   for (int k = 0; k < x.rank(); ++k) shape.push_back(static_cast<std::size_t>(x.size(k)));
-  auto* kept = new Tensor(x);
+  auto* kept = new Tensor(std::move(x));
   nb::capsule owner(kept, [](void* held) noexcept { delete static_cast<Tensor*>(held); });
   return Result(kept->mutable_address(), shape.size(), shape.data(), owner, nullptr, dtype_for_python(as));
 }
 
 using Arrays = std::map<std::string, Array>;
 
+/// Throws Error if an array has a name that is not in `known`. `kind`: "input" or "parameter".
+void require_known(const char* kind, const Arrays& arrays, const std::vector<std::string>& known) {
+  for (const auto& [name, array] : arrays) {
+    if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+    std::string list;
+    for (const std::string& one : known) list += (list.empty() ? "" : ", ") + one;
+    fail("the attention has no {} '{}'; expected one of: {}", kind, name, list.empty() ? "(none)" : list);
+  }
+}
+
 /// One call of an attention: its results, and its tape for the backward pass. A call has a module of its own, so that
 /// calls in several threads, and calls that overlap in time, have nothing in common.
 class Call {
  public:
   /// `seed` is that of dropout, and of the parameters that are not given. `gradients`: the tape is kept.
+  /// `traced`: weights and quantities are kept, in O(I J) memory.
   Call(std::unique_ptr<Attention> attention, const Arrays& arrays, const Arrays& parameters, bool causal, bool train,
-       bool gradients, std::uint64_t seed)
+       bool gradients, bool traced, std::uint64_t seed)
       : attention_(std::move(attention)) {
     nb::gil_scoped_release unlocked;
     read(arrays);
     set_parameters(parameters, seed);
     input_.causal = causal;
     if (causal) input_.query_offset = std::max<std::int64_t>(input_.key.size(1) - input_.query.size(1), 0);
-    input_.trace = &trace_;
+    if (traced) input_.trace = &trace_;
     attention_->train(train);
     GradMode recorded(gradients);
     RandomScope random({.seed = seed});
     output_ = attention_->forward(input_);
   }
 
-  Result output() const { return array_over(output_.value(), dtype_); }
-  Result weights() const { return array_over(trace_.weights.value(), dtype_); }
+  Result output() const { return array_of(output_.value(), dtype_); }
+  /// Nothing for an attention that has no matrix of weights.
+  std::optional<Result> weights() const {
+    if (!trace_.weights.defined()) return std::nullopt;
+    return array_of(trace_.weights.value(), dtype_);
+  }
   std::map<std::string, Result> quantities() const {
     std::map<std::string, Result> found;
-    for (const auto& [name, value] : trace_.quantities) found.emplace(name, array_over(value.value(), dtype_));
+    for (const auto& [name, value] : trace_.quantities) found.emplace(name, array_of(value.value(), dtype_));
     return found;
   }
 
   /// The gradients of the sum of output * cotangent, by the names of the arrays and parameters.
   std::map<std::string, Result> gradients(const Array& cotangent) const {
+    Tensor given;  // kept until the results are made, so that a gradient that is the cotangent itself is copied
     std::vector<Tensor> found;
     {
       nb::gil_scoped_release unlocked;
       std::vector<Variable> inputs;
       for (const auto& [name, leaf] : leaves_) inputs.push_back(leaf);
-      const Tensor given = tensor_over_locked(cotangent).to(output_.dtype());
+      given = tensor_over_locked("the gradient of the output", cotangent, real_types).to(output_.dtype());
       for (const Variable& gradient : grad(output_, inputs, Variable(given), {.retain_graph = true}))
         found.push_back(gradient.value());
     }
     std::map<std::string, Result> named;
-    for (std::size_t k = 0; k < found.size(); ++k) named.emplace(leaves_[k].first, array_over(found[k], dtypes_[k]));
+    for (std::size_t k = 0; k < found.size(); ++k)
+      named.emplace(leaves_[k].first, array_of(std::move(found[k]), dtypes_[k]));
     return named;
   }
 
  private:
-  static Tensor tensor_over_locked(const Array& array) {
+  static Tensor tensor_over_locked(const std::string& name, const Array& array, const char* expected) {
     nb::gil_scoped_acquire lock;
-    return tensor_over(array);
+    return tensor_over(name, array, expected);
+  }
+
+  /// The array as a tensor that can be differentiated, of the query's type of computation.
+  Tensor real_tensor(const std::string& name, const Array& array) const {
+    const Tensor x = tensor_over_locked(name, array, real_types);
+    require(is_float(x.dtype()), "{} is {}; expected {}", name, name_of(array.dtype()), real_types);
+    if (!dtypes_.empty())
+      require(type_of_computation(x.dtype()) == type_of_computation(dtypes_.front()), "{} is {}; expected {}, as query",
+              name, name_of(array.dtype()), name_of(dtype_for_python(dtypes_.front())));
+    return x;
   }
 
   /// The array as a leaf. bf16 is computed in f32, and its gradient is bf16 again.
   Variable leaf(const std::string& name, const Array& array) {
-    const Tensor x = tensor_over_locked(array);
+    const Tensor x = real_tensor(name, array);
     dtypes_.push_back(x.dtype());
     leaves_.emplace_back(name, Variable(x.to(type_of_computation(x.dtype())), true));
     return leaves_.back().second;
@@ -151,19 +195,29 @@ class Call {
         {"right_pointer", &AttentionInput::right_pointer},
         {"step_input", &AttentionInput::step_input},
         {"previous_focus", &AttentionInput::previous_focus}};
-    constexpr std::pair<const char*, Tensor AttentionInput::*> whole_numbers[] = {
-        {"lengths", &AttentionInput::key_lengths},
-        {"documents", &AttentionInput::documents},
-        {"allowed", &AttentionInput::allowed},
-        {"grid", &AttentionInput::grid}};
-    std::size_t known = 0;
-    for (const auto& [name, member] : differentiable)
-      if (const auto found = arrays.find(name); found != arrays.end())
-        input_.*member = leaf(name, found->second), ++known;
-    for (const auto& [name, member] : whole_numbers)
-      if (const auto found = arrays.find(name); found != arrays.end())
-        input_.*member = tensor_over_locked(found->second), ++known;
-    require(known == arrays.size(), "attend: an array has a name that is none of an input's");
+    struct WholeNumbers {
+      const char* name;
+      Tensor AttentionInput::*member;
+      const char* types;
+    };
+    constexpr WholeNumbers whole_numbers[] = {{"lengths", &AttentionInput::key_lengths, "int32 or int64"},
+                                              {"documents", &AttentionInput::documents, "int32 or int64"},
+                                              {"allowed", &AttentionInput::allowed, "bool or uint8"},
+                                              {"grid", &AttentionInput::grid, "int32 or int64"}};
+    std::vector<std::string> known;
+    for (const auto& [name, member] : differentiable) {
+      known.emplace_back(name);
+      if (const auto found = arrays.find(name); found != arrays.end()) input_.*member = leaf(name, found->second);
+    }
+    for (const auto& [name, member, types] : whole_numbers) {
+      known.emplace_back(name);
+      const auto found = arrays.find(name);
+      if (found == arrays.end()) continue;
+      const Tensor x = tensor_over_locked(name, found->second, types);
+      require(!is_float(x.dtype()), "{} is {}; expected {}", name, name_of(found->second.dtype()), types);
+      input_.*member = x;
+    }
+    require_known("input", arrays, known);
     dtype_ = dtypes_.front();
     if (!input_.key.defined()) input_.key = input_.query;
     if (!input_.value.defined()) input_.value = input_.key;
@@ -174,20 +228,19 @@ class Call {
     std::vector<NamedParameter> own = attention_->parameters();
     attention_->to(type_of_computation(dtype_));
     if (parameters.size() < own.size()) attention_->initialise(seed);
-    std::size_t known = 0;
+    std::vector<std::string> known;
+    for (const NamedParameter& parameter : own) known.push_back(parameter.name);
+    require_known("parameter", parameters, known);
     for (NamedParameter& parameter : own) {
       const auto found = parameters.find(parameter.name);
       if (found == parameters.end()) continue;
-      ++known;
       const Shape expected = parameter.variable.shape();
-      const Tensor x = tensor_over_locked(found->second);
+      const Tensor x = real_tensor(parameter.name, found->second);
       require(x.shape() == expected, "the parameter '{}' is {}; expected {}", parameter.name, x.describe(), expected);
       dtypes_.push_back(x.dtype());
       parameter.variable.value() = x.to(type_of_computation(x.dtype()));
       leaves_.emplace_back(parameter.name, parameter.variable);
     }
-    require(known == parameters.size(), "{} of {} parameters have names that the attention does not have",
-            parameters.size() - known, parameters.size());
   }
 
   std::unique_ptr<Attention> attention_;
@@ -210,7 +263,7 @@ std::vector<std::pair<std::string, Result>> initial_parameters(Attention& attent
   attention.initialise(seed);
   std::vector<std::pair<std::string, Result>> found;
   for (const NamedParameter& parameter : attention.parameters())
-    found.emplace_back(parameter.name, array_over(Variable(parameter.variable).value(), DType::f32));
+    found.emplace_back(parameter.name, array_of(Variable(parameter.variable).value(), DType::f32));
   return found;
 }
 
@@ -263,9 +316,9 @@ NB_MODULE(_fovea, module) {
   nb::class_<Call>(module, "Call")
       .def("__init__",
            [](Call* self, const std::string& specification, const AttentionShape& shape, const Arrays& arrays,
-              const Arrays& parameters, bool causal, bool train, bool gradients, std::uint64_t seed) {
-             new (self)
-                 Call(attention_factory(specification)(shape), arrays, parameters, causal, train, gradients, seed);
+              const Arrays& parameters, bool causal, bool train, bool gradients, bool traced, std::uint64_t seed) {
+             new (self) Call(attention_factory(specification)(shape), arrays, parameters, causal, train, gradients,
+                             traced, seed);
            })
       .def("output", &Call::output)
       .def("weights", &Call::weights)

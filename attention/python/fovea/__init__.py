@@ -1,9 +1,11 @@
 """fovea's attention methods on NumPy arrays and PyTorch tensors, forward and backward, on the CPU.
 
-Arrays pass through DLPack without a copy. float32, float64 and bfloat16 are possible; bfloat16 is computed in float32.
-What is wrong with an argument is a ValueError.
+Inputs and parameters pass through DLPack without a copy. float32, float64 and bfloat16 are possible; bfloat16 is
+computed in float32. What is wrong with an argument is a ValueError.
 """
+import operator
 import sys
+from collections.abc import Mapping
 
 import numpy
 
@@ -12,15 +14,66 @@ from . import _fovea
 __all__ = ["attend", "methods", "describe", "load_methods", "parameters"]
 
 
-def _shape(query, key, value, step_input, heads, place, dropout=0.0, layer=0, layers=1):
-    key = query if key is None else key
-    value = key if value is None else value
-    for name, array in (("query", query), ("key", key), ("value", value)):
-        if getattr(array, "ndim", None) != 3:
-            raise ValueError(f"{name}: expected an array [sentences, tokens, width]")
-    return _fovea.Shape(
-        model_dim=query.shape[2], heads=heads, layer=layer, layers=layers, place=place, dropout=dropout,
-        key_dim=key.shape[2], value_dim=value.shape[2], step_dim=0 if step_input is None else step_input.shape[-1])
+def _whole(name, value, least, most):
+    """`value` as an int; name and range are for the message."""
+    try:
+        found = operator.index(value)
+    except TypeError:
+        raise ValueError(f"{name}: found {value!r}; expected a whole number") from None
+    if not least <= found <= most:
+        raise ValueError(f"{name}: found {found}; expected a whole number from {least} to {most}")
+    return found
+
+
+def _shape(model_dim, heads, place, dropout=0.0, layer=0, layers=1, key_dim=None, value_dim=None, step_dim=0):
+    """The arguments of _fovea.Shape, which itself can be neither copied nor pickled."""
+    largest = 2**31 - 1
+    if not isinstance(place, str):
+        raise ValueError(f"place: found {place!r}; expected 'encoder', 'decoder' or 'cross'")
+    if not isinstance(dropout, (int, float)) or not 0 <= dropout < 1:
+        raise ValueError(f"dropout: found {dropout!r}; expected a number from 0 to below 1")
+    model_dim = _whole("model_dim", model_dim, 1, largest)
+    return {"model_dim": model_dim, "heads": _whole("heads", heads, 1, largest),
+            "layer": _whole("layer", layer, 0, largest), "layers": _whole("layers", layers, 1, largest),
+            "place": place, "dropout": dropout,
+            "key_dim": model_dim if key_dim is None else _whole("key_dim", key_dim, 1, largest),
+            "value_dim": model_dim if value_dim is None else _whole("value_dim", value_dim, 1, largest),
+            "step_dim": _whole("step_dim", step_dim, 0, largest)}
+
+
+def _specification(text):
+    if not isinstance(text, str):
+        raise ValueError(f"specification: found {text!r}; expected a line of text such as 'gaussian + relative'")
+    return text
+
+
+def _array(name, array):
+    """The argument as an array on the CPU that DLPack can pass."""
+    if name == "lengths" and isinstance(array, (list, tuple)):
+        return numpy.array([_whole("lengths", length, 0, 2**63 - 1) for length in array], dtype=numpy.int64)
+    if not hasattr(array, "__dlpack__"):
+        raise ValueError(f"{name}: found {type(array).__name__}; expected an array of NumPy or a tensor of PyTorch")
+    if isinstance(array, numpy.ndarray) and (array.dtype.kind not in "fiubc" or not array.dtype.isnative):
+        raise ValueError(
+            f"{name}: found elements of type {array.dtype.str}; expected numbers in the machine's byte order")
+    device = getattr(array, "device", "cpu")
+    if str(device) != "cpu":
+        raise ValueError(f"{name}: found an array on {device}; expected one on the CPU")
+    return array.detach() if hasattr(array, "detach") else array  # DLPack passes no tensor that requires a gradient
+
+
+def _arrays(given, name="inputs"):
+    if not isinstance(given, Mapping):
+        raise ValueError(f"{name}: found {type(given).__name__}; expected a dict of arrays by name")
+    return {name: _array(name, array) for name, array in given.items() if array is not None}
+
+
+def _call(specification, shape, inputs, parameters, causal, *, seed, train=False, gradients=False, traced=False):
+    for name in ("query", "key", "value"):
+        if name in inputs and inputs[name].ndim != 3:
+            raise ValueError(f"{name}: found {inputs[name].ndim} dimensions; expected 3, [sentences, tokens, width]")
+    return _fovea.Call(_specification(specification), _fovea.Shape(**shape), inputs, parameters, bool(causal), train,
+                       gradients, traced, _whole("seed", seed, 0, 2**64 - 1))
 
 
 def _like(array, result):
@@ -31,11 +84,6 @@ def _like(array, result):
     return numpy.from_dlpack(result)
 
 
-def _without_gradient(array):
-    """A tensor of PyTorch that requires a gradient does not pass through DLPack."""
-    return array.detach() if hasattr(array, "detach") else array
-
-
 def attend(specification, query, key=None, value=None, *, heads=1, place=None, causal=False, lengths=None,
            parameters=None, seed=1, **inputs):
     """The output of an attention for each query, [B, I, d].
@@ -43,24 +91,31 @@ def attend(specification, query, key=None, value=None, *, heads=1, place=None, c
     specification  a line of text such as "gaussian(window=query) + relative"; methods() lists what it may name
     query          [B, I, d]; key and value [B, J, ...] are the query and the key unless they are given
     place          "encoder", "decoder" or "cross"; by default "decoder" if causal, "cross" with a key, else "encoder"
-    lengths        [B], the number of keys of each sentence that are no padding
+    lengths        [B], a list or an array: the number of keys of each sentence that are no padding
     parameters     arrays by name; parameters(...) lists them. Those that are not given are random, by the seed
     inputs         further inputs by name, such as mask=..., allowed=... and documents=...
     """
     place = place or ("decoder" if causal else "encoder" if key is None else "cross")
-    arrays = {"query": query, "key": key, "value": value, "lengths": lengths, **inputs}
-    arrays = {name: _without_gradient(array) for name, array in arrays.items() if array is not None}
-    given = {name: _without_gradient(array) for name, array in (parameters or {}).items()}
-    shape = _shape(query, key, value, inputs.get("step_input"), heads, place)
-    call = _fovea.Call(specification, shape, arrays, given, causal, False, False, seed)
+    arrays = _arrays({"query": query, "key": key, "value": value, "lengths": lengths, **inputs})
+    def width(name, default):
+        return arrays[name].shape[-1] if name in arrays and arrays[name].ndim else default
+    model_dim = width("query", None)
+    key_dim = width("key", model_dim)
+    shape = _shape(model_dim, heads, place, key_dim=key_dim, value_dim=width("value", key_dim),
+                   step_dim=width("step_input", 0))
+    given = _arrays({} if parameters is None else parameters, "parameters")
+    call = _call(specification, shape, arrays, given, causal, seed=seed)
     return _like(query, call.output())
 
 
 def parameters(specification, model_dim, *, heads=1, place="encoder", seed=1):
     """The initial parameters of an attention by name, as float32 arrays of NumPy."""
-    shape = _fovea.Shape(model_dim=model_dim, heads=heads, layer=0, layers=1, place=place, dropout=0.0,
-                         key_dim=model_dim, value_dim=model_dim, step_dim=0)
-    return {name: numpy.from_dlpack(value) for name, value in _fovea.parameters(specification, shape, seed)}
+    return {name: numpy.from_dlpack(value)
+            for name, value in _parameters(specification, _shape(model_dim, heads, place), seed)}
+
+
+def _parameters(specification, shape, seed):
+    return _fovea.parameters(_specification(specification), _fovea.Shape(**shape), _whole("seed", seed, 0, 2**64 - 1))
 
 
 def methods():
@@ -70,7 +125,7 @@ def methods():
 
 def describe(name):
     """What a method does: its summary, paper, formula, and options with their values, defaults and meanings."""
-    return _fovea.describe(name)
+    return _fovea.describe(str(name))
 
 
 def load_methods(library):

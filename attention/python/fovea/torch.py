@@ -1,7 +1,7 @@
 """Attention methods as modules of PyTorch: forward and backward passes on the CPU are fovea's."""
 import torch
 
-from . import _fovea
+from . import _arrays, _call, _parameters, _shape
 
 __all__ = ["Attention", "MultiheadAttention"]
 
@@ -11,15 +11,18 @@ class _Attend(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, module, options, names, parameter_names, trace, *tensors):
-        inputs = dict(zip(names, (x.detach() for x in tensors)))
-        parameters = dict(zip(parameter_names, (x.detach() for x in tensors[len(names):])))
-        inputs.update(options["whole_numbers"])
-        call = _fovea.Call(module.specification, module._shape, inputs, parameters, options["causal"], module.training,
-                           any(ctx.needs_input_grad), options["seed"])
+        inputs = _arrays(dict(zip(names, tensors)))
+        parameters = _arrays(dict(zip(parameter_names, tensors[len(names):])))
+        whole_numbers = _arrays(options["whole_numbers"])
+        call = _call(module.specification, module._shape, {**inputs, **whole_numbers}, parameters, options["causal"],
+                     train=module.training, gradients=any(ctx.needs_input_grad), traced=trace is not None,
+                     seed=options["seed"])
         ctx.call, ctx.names = call, list(names) + list(parameter_names)
-        ctx.save_for_backward(*tensors)  # an update in place before the backward pass is then an error
+        # An update in place of one of these before the backward pass is then an error.
+        ctx.save_for_backward(*tensors, *(x for x in whole_numbers.values() if isinstance(x, torch.Tensor)))
         if trace is not None:
-            trace["weights"] = torch.from_dlpack(call.weights())
+            if (weights := call.weights()) is not None:
+                trace["weights"] = torch.from_dlpack(weights)
             trace.update({name: torch.from_dlpack(value) for name, value in call.quantities().items()})
         return torch.from_dlpack(call.output())
 
@@ -44,11 +47,9 @@ class Attention(torch.nn.Module):
                  key_dim=None, value_dim=None, step_dim=0):
         super().__init__()
         self.specification, self.place = specification, place
-        self._shape = _fovea.Shape(model_dim=model_dim, heads=heads, layer=layer, layers=layers, place=place,
-                                   dropout=dropout, key_dim=key_dim or model_dim, value_dim=value_dim or model_dim,
-                                   step_dim=step_dim)
+        self._shape = _shape(model_dim, heads, place, dropout, layer, layers, key_dim, value_dim, step_dim)
         self._names = []
-        for name, value in _fovea.parameters(specification, self._shape, self._seed()):
+        for name, value in _parameters(specification, self._shape, self._seed()):
             self._names.append(name)
             self._owner(name, create=True).register_parameter(
                 name.rpartition(".")[2], torch.nn.Parameter(torch.from_dlpack(value).clone()))
@@ -74,6 +75,9 @@ class Attention(torch.nn.Module):
         """
         arrays = {"query": query, "key": key, "value": value, **inputs}
         arrays = {name: x for name, x in arrays.items() if x is not None}
+        for name, x in arrays.items():
+            if not isinstance(x, torch.Tensor):
+                raise ValueError(f"{name}: found {type(x).__name__}; expected a tensor of PyTorch")
         whole_numbers = {"lengths": lengths, "allowed": allowed, "documents": documents}
         options = {"causal": self.place == "decoder", "seed": self._seed() if self.training else 0,
                    "whole_numbers": {name: x for name, x in whole_numbers.items() if x is not None}}
@@ -92,7 +96,9 @@ class MultiheadAttention(Attention):
     """
 
     batch_first = True
-    in_proj_bias = None  # an encoder layer then calls forward(), and reads no weights of torch's attention
+    # Encoders and their layers then call forward(), and read no weights of torch's attention.
+    _qkv_same_embed_dim = False
+    in_proj_bias = None
 
     def __init__(self, specification, embed_dim, num_heads, dropout=0.0, place="encoder"):
         super().__init__(specification, model_dim=embed_dim, heads=num_heads, place=place, dropout=dropout)
@@ -100,7 +106,13 @@ class MultiheadAttention(Attention):
 
     def forward(self, query, key, value, key_padding_mask=None, need_weights=True, attn_mask=None,
                 average_attn_weights=True, is_causal=False):
-        """The output [B, I, d], and the weights, [B, I, J] or one matrix for each head, or None."""
+        """The output [B, I, d], and the weights, [B, I, J] or one matrix for each head, or None.
+
+        Gradients do not flow through the weights. is_causal is a hint, as in torch: the mask says what is hidden, and
+        is_causal without attn_mask is a ValueError, except with place="decoder", which is causal itself.
+        """
+        if is_causal and attn_mask is None and self.place != "decoder":
+            raise ValueError("is_causal: found True without attn_mask; expected attn_mask, or place='decoder'")
         lengths = allowed = None
         if key_padding_mask is not None:
             seen = _seen("key_padding_mask", key_padding_mask)  # [B, J]
@@ -117,6 +129,8 @@ class MultiheadAttention(Attention):
                               allowed=None if allowed is None else allowed.contiguous(), trace=trace)
         if not need_weights:
             return out, None
+        if "weights" not in trace:
+            raise ValueError(f"need_weights: found True, but {self.specification!r} has no weights; expected False")
         return out, trace["weights"].mean(1) if average_attn_weights else trace["weights"]
 
 

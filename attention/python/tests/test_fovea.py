@@ -1,7 +1,12 @@
 """The package against plain computations in PyTorch, and its promises: no copy, errors, threads, state_dict."""
+import copy
+import io
 import pathlib
+import pickle
 import re
 import resource
+import subprocess
+import sys
 import threading
 
 import numpy
@@ -157,16 +162,156 @@ def test_errors_are_value_errors_with_the_messages_of_fovea():
         fovea.describe("gausian")
     with pytest.raises(ValueError, match="key length at"):
         fovea.attend("global", x, lengths=torch.tensor([3, 9]))
-    with pytest.raises(ValueError, match="negative stride"):
+    with pytest.raises(ValueError, match="query has a negative stride"):
         fovea.attend("global", x.numpy()[:, ::-1])
     with pytest.raises(ValueError, match="'query.weight' is f64 .*expected"):
         fovea.attend("global", x, parameters={"query.weight": x[0]})
-    with pytest.raises(ValueError, match="names that the attention does not have"):
+    with pytest.raises(ValueError, match="no parameter 'weight'; expected one of: .*query.weight"):
         fovea.attend("global", x, parameters={"weight": x[0]})
-    with pytest.raises(ValueError, match="float16|float32, float64"):
-        fovea.attend("global", x.half())
     with pytest.raises(ValueError, match="place 'middle'"):
         Attention("global", model_dim=D, heads=2, place="middle")
+
+
+@pytest.mark.parametrize("named, found, expected, arguments", [
+    ("query", "float16", "float32, float64 or bfloat16", {"query": states(3).half()}),
+    ("query", "int64", "float32, float64 or bfloat16", {"query": states(3).long()}),
+    ("query", ">f4", "machine's byte order", {"query": states(3).numpy().astype(">f4")}),
+    ("query", "list", "array", {"query": [[1.0]]}),
+    ("query", "2 dimensions", "3", {"query": states(3)[0]}),
+    ("key", "float64", "float32", {"query": states(3).float(), "key": states(3)}),
+    ("query.weight", "float64", "float32", {"query": states(3).float(), "parameters": {"query.weight": states(6)[0]}}),
+    ("query.weight", "float16", "float32", {"parameters": {"query.weight": states(6)[0].half()}}),
+    ("query.weight", "list", "array", {"parameters": {"query.weight": [1.0]}}),
+    ("mask", "complex128", "float32", {"mask": states(3).to(torch.complex128)}),
+    ("lengths", "float64", "int32 or int64", {"lengths": states(3)[:, 0, 0]}),
+    ("lengths", "int16", "int32 or int64", {"lengths": torch.tensor([3, 3], dtype=torch.int16)}),
+    ("lengths", "int", "array", {"lengths": 3}),
+    ("allowed", "float64", "bool or uint8", {"allowed": states(3)}),
+    ("parameters", "list", "dict", {"parameters": [1.0]}),
+    ("lengths", "'a'", "whole number", {"lengths": ["a", 3]}),
+    ("lengths", "2.5", "whole number", {"lengths": [2.5, 3]}),
+    ("msk", "msk", "query, key, value, mask", {"msk": states(3)}),
+    ("weight", "weight", "query.weight", {"parameters": {"weight": states(3)}}),
+    ("heads", "-2", "from 1", {"heads": -2}),
+    ("heads", "0", "from 1", {"heads": 0}),
+    ("heads", "2.0", "whole number", {"heads": 2.0}),
+    ("seed", "-1", "from 0", {"seed": -1}),
+    ("place", "3", "encoder", {"place": 3}),
+    ("specification", "None", "text", {"specification": None}),
+])
+def test_an_argument_of_a_wrong_type_is_one_line_with_what_was_found(named, found, expected, arguments):
+    with pytest.raises(ValueError) as error:
+        fovea.attend(**{"specification": "global", "query": states(3), **arguments})
+    message = str(error.value)
+    assert named in message and found in message and expected in message and "\n" not in message
+
+
+def test_the_modules_of_torch_name_a_wrong_argument_too():
+    attention = Attention("global", model_dim=D, heads=2)
+    with pytest.raises(ValueError, match="query.* float64; expected float32|query.weight is float32; expected float64"):
+        attention(states(3))
+    with pytest.raises(ValueError, match="no input 'msk'"):
+        attention(states(3, torch.float32), msk=states(3, torch.float32))
+    with pytest.raises(ValueError, match="query: found ndarray; expected a tensor"):
+        attention(states(3, torch.float32).numpy())
+    with pytest.raises(ValueError, match="heads: found 0"):
+        Attention("global", model_dim=D, heads=0)
+
+
+def test_lengths_may_be_a_list():
+    x = states(6)
+    expected = fovea.attend("global", x, lengths=torch.tensor([6, 3]))
+    assert torch.equal(fovea.attend("global", x, lengths=[6, 3]), expected)
+    attention = Attention("global", model_dim=D, heads=2).double()
+    assert torch.equal(attention(x, lengths=[6, 3]), attention(x, lengths=torch.tensor([6, 3])))
+
+
+@pytest.mark.parametrize("method", fovea.methods())
+def test_results_changed_in_place_do_not_change_gradients(method):
+    for place in usable_places(method):
+        attention = randomised(Attention(method, model_dim=D, heads=2, place=place).double()).eval()
+        x = states(4).requires_grad_()
+        inputs = {"key": states(5, seed=8)} if place == "cross" else {}
+        if method == "man":
+            inputs["mask"] = torch.full((1, 1, 4, 5 if inputs else 4), 0.5, dtype=torch.float64)
+        leaves = [x, *attention.parameters()]
+        def gradients(out):
+            return torch.autograd.grad(out.square().sum(), leaves, allow_unused=True)
+        expected = gradients(attention(x, **inputs).relu())
+        trace = {}
+        out = attention(x, trace=trace, **inputs)
+        out.relu_()
+        for value in trace.values():
+            value.zero_()
+        for a, b in zip(gradients(out), expected):
+            torch.testing.assert_close(a, b, rtol=0, atol=1e-12)
+
+
+def test_weights_that_are_asked_for_leave_the_backward_pass_as_it_is():
+    attention = MultiheadAttention("global", 8, 2)
+    x = torch.rand(2, 5, 8, requires_grad=True)
+    attention(x, x, x, need_weights=False)[0].sum().backward()
+    expected, x.grad = x.grad, None
+    out, weights = attention(x, x, x)
+    out.sum().backward()
+    assert weights.shape == (2, 5, 5) and torch.equal(x.grad, expected)
+
+
+def test_a_call_without_a_trace_needs_no_matrix_of_weights(tmp_path):
+    """4 heads of 4096 x 4096 weights are 256 MiB. A process of its own: the peak of memory never falls."""
+    program = """
+import re, numpy, fovea
+def peak():  # in KiB; ru_maxrss would include the process that started this one
+    return int(re.search(r"VmHWM:\\s*(\\d+)", open("/proc/self/status").read())[1])
+x = numpy.random.rand(1, 4096, 16).astype("f")
+fovea.attend("global", x[:, :64], heads=4)
+before = peak()
+fovea.attend("global", x, heads=4)
+print(peak() - before)
+"""
+    run = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert int(run.stdout) < 32 << 10  # KiB
+
+
+def test_modules_are_copied_pickled_and_saved():
+    attention = Attention("gaussian(window=query)", model_dim=D, heads=2)
+    x = states(4, torch.float32)
+    saved = io.BytesIO()
+    torch.save(attention, saved)
+    saved.seek(0)
+    for other in (copy.deepcopy(attention), pickle.loads(pickle.dumps(attention)),
+                  torch.load(saved, weights_only=False)):
+        assert torch.equal(other(x), attention(x))
+        with torch.no_grad():
+            other.query.weight.add_(1)
+        assert not torch.equal(other(x), attention(x))
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_a_transformer_encoder_takes_it(training):
+    torch.manual_seed(4)
+    layer = torch.nn.TransformerEncoderLayer(D, 2, 11, dropout=0.0, batch_first=True).double()
+    expected = torch.nn.TransformerEncoder(copy.deepcopy(layer), 2).train(training)
+    layer.self_attn = with_weights_of(layer.self_attn, MultiheadAttention("global", D, 2).double())
+    encoder = torch.nn.TransformerEncoder(layer, 2).train(training)
+    x = states(5).requires_grad_()
+    causal = torch.nn.Transformer.generate_square_subsequent_mask(5, dtype=torch.float64)
+    for mask in ({}, {"mask": causal, "is_causal": True}):
+        torch.testing.assert_close(encoder(x, **mask), expected(x, **mask), rtol=0, atol=1e-12)
+    encoder(x).sum().backward()
+    padding = torch.tensor([[False] * 5, [False] * 3 + [True] * 2])
+    with torch.no_grad():
+        ours, theirs = (each(x, src_key_padding_mask=padding) for each in (encoder, expected))
+    torch.testing.assert_close(ours[0], theirs[0], rtol=0, atol=1e-12)
+    torch.testing.assert_close(ours[1, :3], theirs[1, :3], rtol=0, atol=1e-12)
+
+
+def test_is_causal_needs_a_mask():
+    x = states(4)
+    attention = MultiheadAttention("global", D, 2).double()
+    with pytest.raises(ValueError, match="is_causal: found True without attn_mask; expected attn_mask"):
+        attention(x, x, x, is_causal=True)
+    MultiheadAttention("global", D, 2, place="decoder").double()(x, x, x, is_causal=True)
 
 
 def test_a_parameter_that_changes_before_the_backward_pass_is_an_error():
