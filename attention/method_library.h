@@ -16,9 +16,10 @@
 
 namespace fovea {
 
-/// What a shared object exports as `fovea_methods`. An object that was compiled against other headers, or for vectors
-/// of another width, does not fit the library: the first two members are compared before the third one is called.
-/// Objects with static storage are constructed before that, so a library must have none whose constructor calls fovea.
+/// The record that a shared object of methods exports under the name `fovea_methods`. An object that was compiled
+/// against other headers, or for vectors of another width, does not fit the library: load_methods() compares the first
+/// two members before it calls the third one. Variables with static storage are constructed earlier, so a shared object
+/// must have none whose constructor calls fovea.
 struct MethodLibrary {
   std::uint64_t headers, bytes_of_vectors;
   std::vector<MethodEntry> (*methods)();

@@ -138,7 +138,7 @@ bool a_parameter_that_is_nan_is_seen_in_the_output(const Subject& subject) {
   return true;
 }
 
-/// What this engine computes on a GPU, and the composed engine on the CPU.
+/// Checks that the engine computes on a GPU what the composed engine computes on the CPU.
 void compare_devices(const Subject& subject, AttentionEngine engine) {
   const Sizes sizes{2, 3, 5, {5, 3}};
   const std::vector<Tensor> cpu = computed_by(AttentionEngine::composed, subject, sizes);

@@ -13,8 +13,8 @@
 
 namespace fovea::properties {
 
-/// What a property is checked on: an attention made of the specification by random_attention(), in one place. The check
-/// may change it.
+/// The attention on which a property is checked. random_attention() makes it from the specification, for one place in a
+/// model; the check may change its parameters.
 struct Subject {
   const std::string& specification;
   Place place;

@@ -1,4 +1,5 @@
-// What an attention reads: padding, later tokens and other documents change nothing, extreme logits give numbers.
+// Properties of what an attention may read: padding, later tokens and other documents change nothing, and extreme
+// logits give finite numbers.
 #include <algorithm>
 #include <cmath>
 

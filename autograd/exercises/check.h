@@ -1,5 +1,5 @@
-/// What the exercises have in common: random inputs, and the comparison that ends at the first wrong value with a line
-/// that says which value it is, what it is and what it should be.
+/// Functions that all exercises use: random inputs, and a comparison that stops at the first wrong value and prints one
+/// line with its index, what it is, and what it should be.
 #pragma once
 #include <cmath>
 #include <cstdio>

@@ -16,7 +16,8 @@ namespace {
 
 constexpr std::int64_t d = 6;
 
-/// What a property is checked on. Those that need a thousand evaluations or pairs have the methods alone.
+/// The specifications on which a property is checked. The two properties that take a thousand evaluations or pairs are
+/// checked on single methods, not on sums of methods.
 std::vector<std::string> subjects_of(const std::string& property) {
   std::vector<std::string> specifications = all_specifications();
   if (property == "every_method_has_second_derivatives" || property == "rows_of_two_thousand_keys_stay_finite")

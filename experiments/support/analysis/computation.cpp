@@ -1,4 +1,5 @@
-// What attentions compute from numbers on the command line: the papers' small figures need no run.
+// The command `analyze compute`: attentions on numbers from the command line, for small figures of the papers that need
+// no trained run.
 #include <algorithm>
 
 #include <fmt/core.h>
@@ -33,8 +34,8 @@ std::pair<std::string, Tensor> tensor_of(const std::string& given) {
   return {name, count == 1 ? pointer.to(DType::i64) : pointer};
 }
 
-/// The results of an attention with one head: the weights and what its method computes. All queries are 1, all keys of
-/// cross-attention 0.
+/// The results of an attention with one head: the weights and the quantities of its method. Unless given, a query is 1;
+/// a key is 1 in self-attention (as many keys as queries) and 0 otherwise.
 CaseTensors results_of(const std::string& specification, int queries, int keys, const CaseTensors& given) {
   const NoGrad off;
   const TracedEquationScope parts;
@@ -58,7 +59,7 @@ Finding computation(Cli& cli) {
              "attentions without projections, separated by semicolons, as in \"dot + gaussian_location; laplace\"");
   cli.option("--set", given,
              "NAME=NUMBER,NUMBER,...: an input or parameter of all attentions, which `attend --describe` lists; may be "
-             "given several times. Queries are 1, other keys 0");
+             "given several times. Without it a query is 1, and a key too in self-attention, otherwise 0");
   cli.option("--queries", queries, "number of queries; as many as keys: self-attention").range(1, 200);
   cli.option("--keys", keys, "number of keys").range(2, 200);
   cli.option("--what", what, "the quantities that are shown, separated by commas; default: all");
