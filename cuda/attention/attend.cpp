@@ -1,141 +1,15 @@
-// Launches the kernels of fused attention: makes their arguments of a call's tensors, and picks the kernels.
+// The passes of fused attention: which kernels run, in which order, and the memory for their results.
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 #include <optional>
 
-#include "attention/engine/tiles.h"
+#include "cuda/attention/arguments.h"
 #include "cuda/attention/focus.h"
 #include "cuda/attention/kernels.h"
-#include "cuda/attention/round.h"
-#include "cuda/attention/seen.h"
-#include "cuda/traffic.h"
 
 namespace fovea::cuda {
 
 namespace {
-
-// ---- Arguments
-
-/// x, which broadcasts to [B, H, rows, columns].
-template <class T, class Element>
-Operand<T> operand(const Tensor& x, Element* first) {
-  std::int64_t strides[4] = {};
-  for (int d = 0; d < x.rank(); ++d) strides[4 - x.rank() + d] = x.shape()[d] > 1 ? x.strides()[d] : 0;
-  auto is_aligned = [](std::int64_t elements) { return elements * sizeof(T) % 16 == 0; };
-  const bool packed = strides[3] == 1 && is_aligned(strides[0]) && is_aligned(strides[1]) && is_aligned(strides[2]) &&
-                      reinterpret_cast<std::uintptr_t>(first) % 16 == 0;
-  return {first, strides[0], strides[1], strides[2], strides[3], packed};
-}
-template <class T>
-Operand<const T> read(const Tensor& x) {
-  return operand<const T>(x, x.data<T>());
-}
-template <class T>
-Operand<T> write(Tensor& x) {
-  return operand<T>(x, x.mutable_data<T>());
-}
-/// The elements of a result of the forward pass, which writes them. Backward passes take the same arguments and only
-/// read: with mutable_data(), a result would count as changed since it was saved.
-template <class T>
-T* elements(const Tensor& x) {
-  return const_cast<T*>(x.data<T>());
-}
-
-/// Memory for a result [B, H, X, D] in the memory order [B, X, H, D], so that merging the heads costs nothing.
-Tensor with_heads_inside(std::int64_t B, std::int64_t H, std::int64_t X, std::int64_t D, DType dtype, Device device) {
-  return Tensor::empty({B, X, H, D}, dtype, device).transpose(1, 2);
-}
-Tensor with_heads_inside(std::int64_t B, std::int64_t H, std::int64_t X, std::int64_t D, const Tensor& like) {
-  return with_heads_inside(B, H, X, D, like.dtype(), like.device());
-}
-
-/// The factors of a call's products, rounded to bf16 for kernels with Spec::Factor = Bf16. They must live until the
-/// kernels are launched.
-class RoundedTensors {
- public:
-  /// Rounds what the call has. out_gradient may be undefined.
-  RoundedTensors(const TileCall& call, const Tensor& out_gradient) {
-    const LoweredCall& lowered = call.lowered;
-    if (call.products != Precision::bf16 || lowered.values.dtype() != DType::f32) return;
-    const BlockShape block = block_of({Pass::forward}, call);
-    if (lowered.queries.defined()) {
-      operands_.query = round(lowered.queries.value(), block.width);
-      operands_.key = round(lowered.keys.value(), block.width);
-    }
-    if (!call.only_totals) operands_.value = round(lowered.values.value(), block.value_width);
-    if (out_gradient.defined()) operands_.out_gradient = round(out_gradient, block.value_width);
-    round_rows(rows_);
-  }
-  const RoundedFactors& operands() const { return operands_; }
-
- private:
-  /// Memory for x [B, h, X, n], rounded. A dimension in which x is broadcast is rounded once.
-  Operand<const std::uint16_t> round(Tensor x, int width) {
-    while (x.rank() < 4) x = x.unsqueeze(0);
-    for (int d : {0, 1})
-      if (x.strides()[d] == 0 && x.size(d) > 1) x = x.slice(d, 0, 1);
-    const Shape& shape = x.shape();
-    Tensor to = with_heads_inside(shape[0], shape[1], shape[2], width, DType::bf16, x.device());
-    auto* first = reinterpret_cast<std::uint16_t*>(to.mutable_address());
-    auto size = [&](int d) { return static_cast<std::int32_t>(shape[d]); };
-    rows_.push_back({read<float>(x), first, size(0), size(1), size(2), size(3), width});
-    tensors_.push_back(to);
-    return operand<const std::uint16_t>(to, first);
-  }
-  RoundedFactors operands_{};
-  std::vector<Tensor> tensors_;
-  std::vector<RowsToRound> rows_;
-};
-
-BoundedKeys bounded(const KeyRange& range, std::int64_t J) {
-  auto bound = [](const Tensor& x, std::int64_t otherwise) {
-    Bound made{nullptr, 0, 0, 0, static_cast<std::int32_t>(otherwise), 0};
-    if (!x.defined()) return made;
-    std::int64_t strides[3] = {};
-    for (int d = 0; d < x.rank(); ++d) strides[3 - x.rank() + d] = x.shape()[d] > 1 ? x.strides()[d] : 0;
-    return Bound{x.data<std::int32_t>(), strides[0], strides[1], strides[2], made.otherwise, 0};
-  };
-  return {bound(range.first, 0), bound(range.end, J)};
-}
-
-SeenPairs seen_pairs(const LoweredCall& call) {
-  const std::int64_t J = call.values.size(2);
-  SeenPairs seen{};
-  seen.visible = bounded(call.visible, J);
-  for (const KeyRange& range : call.ranges) seen.ranges[seen.range_count++] = bounded(range, J);
-  for (const KeyRange& range : call.always) seen.always[seen.always_count++] = bounded(range, J);
-  for (const Tensor& mask : call.masks)
-    seen.masks[seen.mask_count++] =
-        operand<const std::uint8_t>(mask, reinterpret_cast<const std::uint8_t*>(mask.address()));
-  for (std::int64_t step : call.dilations) seen.dilations[seen.dilation_count++] = static_cast<std::int32_t>(step);
-  return seen;
-}
-
-/// All keys that the queries may see, or those on one side of the query.
-SeenPairs visible_pairs(const LoweredCall& call, Side side) {
-  const std::int64_t J = call.values.size(2);
-  SeenPairs seen{};
-  seen.visible = bounded(call.visible, J);
-  const auto offset = static_cast<std::int32_t>(call.query_offset);
-  const Bound first{nullptr, 0, 0, 0, 0, 0}, end{nullptr, 0, 0, 0, static_cast<std::int32_t>(J), 0};
-  if (side != Side::all) seen.range_count = 1;
-  if (side == Side::up_to_query) seen.ranges[0] = {first, {nullptr, 0, 0, 0, offset + 1, 1}};
-  if (side == Side::from_query) seen.ranges[0] = {{nullptr, 0, 0, 0, offset, 1}, end};
-  return seen;
-}
-
-TileMap map_of(const Tensor& tiles) {
-  if (!tiles.defined()) return {};
-  const Shape& map = tiles.shape();
-  return {reinterpret_cast<TileKind*>(elements<std::uint8_t>(tiles)), map[0] > 1 ? map[1] * map[2] * map[3] : 0,
-          map[1] > 1 ? map[2] * map[3] : 0, static_cast<std::int32_t>(map[3])};
-}
-
-// ---- The focus
-
-/// Whether queries see only the keys near the focus.
-bool has_window(const LoweredCall& call) { return call.focus && std::isfinite(call.focus->threshold); }
 
 /// Memory for a call's focus.
 FocusOfTiles empty_focus(const TileCall& call) {
@@ -156,76 +30,6 @@ TileCall with_focus(const TileCall& call, const FocusOfTiles& focus) {
   TileCall made = call;
   made.lowered.logit.captures.back().numbers = focus.before.unsqueeze(3);
   if (has_window(call.lowered)) made.lowered.visible = focus.near;  // also for keys that are always seen
-  return made;
-}
-
-/// The arguments of kernels that have to do with the focus.
-template <class T>
-Focus<T> focus_of(const LoweredCall& call, const FocusOfTiles& to) {
-  Focus<T> made{};
-  if (!call.focus) return made;
-  const FocusedSoftmax& focus = *call.focus;
-  made.gate = read<T>(call.logit.captures[call.logit.captures.size() - 2].numbers);
-  if (focus.previous.defined()) made.previous = read<T>(focus.previous.value().unsqueeze(2).unsqueeze(3));
-  made.first = static_cast<T>(focus.first_focus), made.sigma = focus.sigma, made.threshold = focus.threshold;
-  made.before = elements<T>(to.before), made.after = elements<T>(to.after);
-  if (to.slope.defined()) made.slope = elements<T>(to.slope);
-  if (to.near.first.defined())
-    made.near_first = elements<std::int32_t>(to.near.first), made.near_end = elements<std::int32_t>(to.near.end);
-  return made;
-}
-
-/// The arguments that the kernels of both passes have in common.
-template <class T>
-AttentionCall<T> arguments(const TileCall& call, const TileResult& result) {
-  const LoweredCall& lowered = call.lowered;
-  const Shape& v = lowered.values.shape();
-  AttentionCall<T> made{};
-  made.dropout = call.dropout.mask(v[2]);
-  made.sentences = static_cast<std::int32_t>(v[0]), made.heads = static_cast<std::int32_t>(v[1]);
-  made.queries = static_cast<std::int32_t>(lowered.query_count), made.keys = static_cast<std::int32_t>(v[2]);
-  made.value_width = static_cast<std::int32_t>(v[3]);
-  made.query_offset = static_cast<std::int32_t>(lowered.query_offset);
-  made.scale = static_cast<T>(lowered.scale);
-  made.query_end = made.queries;
-  made.width = static_cast<std::int32_t>(width_of(lowered));
-  if (lowered.queries.defined()) {
-    if (lowered.hidden_weight.defined()) {
-      const Tensor& v = lowered.hidden_weight.value();
-      made.hidden_weight = read<T>(v.rank() == 2 ? v.unsqueeze(1) : v);
-    }
-    made.query = read<T>(lowered.queries.value()), made.key = read<T>(lowered.keys.value());
-  }
-  made.value = read<T>(lowered.values.value());
-  made.out = operand<T>(result.out, elements<T>(result.out));
-  const std::vector<LoweredCapture> captures = lowered.captures();
-  for (std::size_t k = 0; k < captures.size(); ++k) {
-    if (captures[k].is_of_source()) continue;
-    made.captures[k] = read<T>(captures[k].numbers);
-    made.clips[k] = static_cast<std::int32_t>(captures[k].clip);
-  }
-  if (lowered.sink.defined()) made.sink = lowered.sink.value().template data<T>();
-  made.seen = seen_pairs(lowered);
-  made.maximum = elements<T>(result.maximum), made.inverse = elements<T>(result.inverse);
-  if (result.weight.defined()) made.weight = elements<T>(result.weight);
-  made.tiles = map_of(result.tiles);
-  made.focus = focus_of<T>(lowered, result.focus);
-  made.offset_clip = static_cast<std::int32_t>(lowered.relative.clip);
-  if (result.offset_weights.defined()) made.offset_weights = elements<T>(result.offset_weights);
-  if (const RowQuantities& rows = result.rows; rows.key.defined()) {
-    made.row_maximum = elements<T>(rows.maximum), made.row_logsumexp = elements<T>(rows.logsumexp);
-    made.row_entropy = elements<T>(rows.entropy), made.row_key = elements<std::int32_t>(rows.key);
-  }
-  for (std::size_t s = 0; s < lowered.sources.size(); ++s) {
-    const LoweredSource& from = lowered.sources[s];
-    Source<T>& source = made.sources[s];
-    source.query = read<T>(result.source_queries[s]), source.key = read<T>(from.keys.value());
-    source.scale = static_cast<T>(from.scale);
-    if (from.kind == LoweredSource::Kind::product) continue;
-    const TileResult& pointer = result.pointers[s];
-    source.maximum = pointer.maximum.data<T>(), source.inverse = pointer.inverse.data<T>();
-    source.mean_key = read<T>(pointer.out);
-  }
   return made;
 }
 
@@ -256,58 +60,6 @@ TileCall call_of_pointer(const TileCall& call, const LoweredSource& pointer, con
   made.only_totals = !call.records;
   return made;
 }
-
-std::int64_t bytes_of(const TileCall& call, const TileResult& result) {
-  const LoweredCall& lowered = call.lowered;
-  std::int64_t factors = traffic(lowered.values.value());
-  if (lowered.queries.defined()) factors += traffic(lowered.queries.value(), lowered.keys.value());
-  const bool are_rounded = call.products == Precision::bf16 && lowered.values.dtype() == DType::f32;
-  std::int64_t bytes = traffic(result.out, result.maximum, result.inverse) + (are_rounded ? factors / 2 : factors);
-  for (const LoweredCapture& capture : lowered.captures())
-    if (!capture.is_of_source()) bytes += traffic(capture.numbers);
-  for (const LoweredSource& source : lowered.sources) bytes += traffic(source.queries.value(), source.keys.value());
-  return bytes;
-}
-
-// ---- Tiles
-
-/// The kinds of all tiles of a call whose queries see `seen`, u8 [B or 1, H or 1, ceil(I / 64), ceil(J / 64)];
-/// undefined if all pairs are seen.
-Tensor make_tile_map(const LoweredCall& call, const SeenPairs& seen) {
-  // Whether lengths and causality alone decide which pairs are seen. Layers for which this holds share one map.
-  const bool is_visible_alone =
-      seen.range_count == 0 && seen.always_count == 0 && seen.mask_count == 0 && seen.dilation_count == 0;
-  bool all_seen = is_visible_alone;
-  std::int64_t B = 1, H = 1;
-  auto widen = [&](const Tensor& x, int head_dimension) {  // counted from the end
-    if (!x.defined()) return;
-    all_seen = false;
-    if (x.rank() >= head_dimension) H = std::max(H, x.size(-head_dimension));
-    if (x.rank() > head_dimension) B = std::max(B, x.size(-head_dimension - 1));
-  };
-  auto widen_to = [&](const KeyRange& range) { widen(range.first, 2), widen(range.end, 2); };
-  widen_to(call.visible);
-  if (!is_visible_alone) {
-    for (const auto* ranges : {&call.ranges, &call.always})
-      for (const KeyRange& range : *ranges) widen_to(range);
-    for (const Tensor& mask : call.masks) widen(mask, 3);
-  }
-  if (all_seen) return {};
-  const std::int64_t I = call.query_count, J = call.values.size(2);
-  KnownPairs* known = is_visible_alone ? call.visible.known.get() : nullptr;
-  const KnownPairs::Key key{
-      call.visible.first, call.visible.end, KnownPairs::version(call.visible), J, call.query_offset, I};
-  if (known && known->tiles.defined() && known->of_tiles.is_same(key)) return known->tiles;
-  auto tiles = [](std::int64_t n) { return (n + map_tile - 1) / map_tile; };
-  Tensor map = Tensor::empty({B, H, tiles(I), tiles(J)}, DType::u8, call.values.device());
-  if (map.elements() > 0)
-    map_tiles(seen, map_of(map), static_cast<int>(B), static_cast<int>(H), static_cast<int>(I), static_cast<int>(J),
-              static_cast<int>(call.query_offset));
-  if (known) known->of_tiles = key, known->tiles = map;
-  return map;
-}
-
-// ---- The table
 
 const char* missing(const TileCall& call) {
   const LoweredCall& lowered = call.lowered;
@@ -341,6 +93,14 @@ const char* missing(const TileCall& call) {
   return nullptr;
 }
 
+/// Runs a kernel of the forward pass with these arguments, and with the call's factors rounded.
+template <class T>
+void run_forward(Pass pass, const TileCall& call, const TileResult& result, AttentionCall<T> made) {
+  const RoundedTensors rounded(call, {});
+  made.rounded = rounded.operands();
+  run_kernel({pass}, call, bytes_of(call, result), made);
+}
+
 /// The softmax of a pointer with these queries. `visible` is the map of the tiles of all keys that queries may see.
 template <class T>
 TileResult forward_of_pointer(const TileCall& call, const LoweredSource& source, const Tensor& queries,
@@ -353,12 +113,10 @@ TileResult forward_of_pointer(const TileCall& call, const LoweredSource& source,
                     .maximum = rows(),
                     .inverse = rows()};
   AttentionCall<T> made = arguments<T>(pointer, result);
-  const RoundedTensors rounded(pointer, {});
-  made.rounded = rounded.operands();
   made.seen = visible_pairs(call.lowered, side_of(source));
   result.tiles = side_of(source) == Side::all ? visible : make_tile_map(pointer.lowered, made.seen);
   made.tiles = map_of(result.tiles);
-  if (B * H * I > 0) run_kernel({Pass::forward}, pointer, bytes_of(pointer, result), made);
+  if (B * H * I > 0) run_forward(Pass::forward, pointer, result, made);
   return result;
 }
 
@@ -414,7 +172,6 @@ void allocate(TileGradients& gradients, const LoweredCall& call, std::int64_t B,
 /// is the one that has the focus.
 template <class T>
 void make_focus(const TileCall& without_focus, const TileCall& call, TileResult& result) {
-  const Kernel kernel{Pass::focus};
   const Tensor& values = call.lowered.values.value();
   result.tiles = make_tile_map(without_focus.lowered, seen_pairs(without_focus.lowered));
   AttentionCall<T> made = arguments<T>(call, result);
@@ -422,9 +179,7 @@ void make_focus(const TileCall& without_focus, const TileCall& call, TileResult&
   Tensor products =
       Tensor::empty({values.size(0), values.size(1), map_tile, values.size(2)}, values.dtype(), values.device());
   made.focus.products = products.mutable_data<T>();
-  const RoundedTensors rounded(call, {});
-  made.rounded = rounded.operands();
-  run_kernel(kernel, call, bytes_of(call, result), made);
+  run_forward(Pass::focus, call, result, made);
 }
 
 template <class T>
@@ -456,23 +211,17 @@ TileResult forward(const TileCall& without_focus) {
       result.pointers.push_back(forward_of_pointer<T>(call, source, result.source_queries.back(), result.tiles));
   }
   if (result.out.elements() == 0) return result;
-  AttentionCall<T> made = arguments<T>(call, result);
   if (lowered.extra.keys.defined()) {
     const TileCall extra = call_of_extra_keys(call);
-    TileResult earlier{.out = result.out, .maximum = result.maximum, .inverse = result.inverse};
-    AttentionCall<T> of_extra = arguments<T>(extra, earlier);
-    const RoundedTensors rounded(extra, {});
-    of_extra.rounded = rounded.operands();
-    run_kernel({Pass::forward}, extra, bytes_of(extra, earlier), of_extra);
+    const TileResult earlier{.out = result.out, .maximum = result.maximum, .inverse = result.inverse};
+    run_forward(Pass::forward, extra, earlier, arguments<T>(extra, earlier));
   }
-  const RoundedTensors rounded(call, {});
-  made.rounded = rounded.operands();
-  run_kernel({Pass::forward}, call, bytes_of(call, result), made);
+  run_forward(Pass::forward, call, result, arguments<T>(call, result));
   if (relative.table.defined()) gemm(result.offset_weights, relative.table.value(), result.out, 1, 1);
   return result;
 }
 
-/// The number of blocks that share a head's queries in the query-owned pass, where each has a table of its own.
+/// The most blocks that share a head's queries in the query-owned pass, where each has a table of its own.
 constexpr std::int64_t most_parts = 16;
 
 /// With pointers the backward pass takes so many queries at a time, a multiple of map_tile. What its two kernels carry
@@ -585,6 +334,59 @@ Tensor gradient_of_focus(const TileCall& call, const TileResult& result, const T
   return gradient;
 }
 
+/// Memory for the gradients of everything but sources and the focus, and how kernels write it.
+template <class T>
+TileGradients make_gradients(const TileCall& call, AttentionCall<T>& made) {
+  const LoweredCall& lowered = call.lowered;
+  const std::int64_t B = made.sentences, H = made.heads, I = made.queries, n = made.width;
+  const Tensor& values = lowered.values.value();
+  TileGradients gradients;
+  allocate(gradients, lowered, B, H, I, made.keys);
+  if (lowered.queries.defined())
+    made.query_gradient = write<T>(gradients.queries), made.key_gradient = write<T>(gradients.keys);
+  made.value_gradient = write<T>(gradients.values);
+  if (lowered.sink.defined()) {
+    gradients.sink = Tensor::empty({B, H, I}, values.dtype(), values.device());
+    made.sink_gradient = gradients.sink.mutable_data<T>();
+  }
+  if (lowered.hidden_weight.defined()) {  // summed over blocks: [parts, B, H, n]
+    gradients.hidden_weight = Tensor::empty({made.parts, B, H, n}, values.dtype(), values.device());
+    made.hidden_weight_gradient = {gradients.hidden_weight.mutable_data<T>(), H * n, n, B * H * n, 1, false};
+  }
+  const std::vector<LoweredCapture> captures = lowered.captures();
+  gradients.captures.resize(captures.size());
+  for (std::size_t k = 0; k < captures.size(); ++k)
+    if (call.wants[k] && !captures[k].is_made())
+      std::tie(gradients.captures[k], made.capture_gradients[k]) = gradient_of(captures[k], made);
+  return gradients;
+}
+
+/// Runs the two kernels of the backward pass, with pointers for so many queries at a time.
+template <class T>
+void run_backward(const TileCall& call, const TileResult& result, AttentionCall<T> made) {
+  const bool has_queries = std::int64_t{made.sentences} * made.heads * made.queries > 0,
+             has_keys = std::int64_t{made.sentences} * made.heads * made.keys > 0;
+  const std::int64_t bytes = bytes_of(call, result), I = made.queries,
+                     at_once = call.lowered.sources.empty() ? I : queries_at_once;
+  for (std::int64_t first = 0; first == 0 || first < I; first += at_once) {
+    made.query_begin = static_cast<std::int32_t>(first);
+    made.query_end = static_cast<std::int32_t>(std::min(first + at_once, I));
+    if (has_queries)
+      for (const Kernel& kernel : kernels_of(call, Pass::query_gradients)) run_kernel(kernel, call, bytes, made);
+    if (has_keys)
+      for (const Kernel& kernel : kernels_of(call, Pass::key_gradients)) run_kernel(kernel, call, bytes, made);
+  }
+}
+
+/// The number of blocks that share a head's queries in the query-owned pass.
+std::int64_t parts_of(const TileCall& call) {
+  const BlockShape block = block_of(kernels_of(call, Pass::query_gradients)[0], call);
+  const std::int64_t I = call.lowered.query_count,
+                     queries = call.lowered.sources.empty() ? I : std::min(I, queries_at_once),
+                     tiles = (queries + block.rows() - 1) / block.rows();
+  return block.slots > 0 ? std::min(tiles, most_parts) : tiles;
+}
+
 /// The gradients of a call without its extra keys.
 template <class T>
 TileGradients backward_of_tokens(const TileCall& without_focus, const TileResult& result, const Tensor& g,
@@ -593,41 +395,18 @@ TileGradients backward_of_tokens(const TileCall& without_focus, const TileResult
   if (without_focus.lowered.focus) own = with_focus(without_focus, result.focus);
   const TileCall& call = own ? *own : without_focus;
   const LoweredCall& lowered = call.lowered;
-  AttentionCall<T> made = arguments<T>(call, result);
-  const std::int64_t B = made.sentences, H = made.heads, I = made.queries, J = made.keys;
   const Tensor& values = lowered.values.value();
-  TileGradients gradients;
-  allocate(gradients, lowered, B, H, I, J);
-  if (lowered.queries.defined())
-    made.query_gradient = write<T>(gradients.queries), made.key_gradient = write<T>(gradients.keys);
-  made.value_gradient = write<T>(gradients.values);
-  Tensor mean = Tensor::empty({B, H, I}, values.dtype(), values.device());
-  made.mean = mean.mutable_data<T>();
-  if (lowered.sink.defined()) {
-    gradients.sink = Tensor::empty({B, H, I}, values.dtype(), values.device());
-    made.sink_gradient = gradients.sink.mutable_data<T>();
-  }
-  const BlockShape block = block_of(kernels_of(call, Pass::query_gradients)[0], call);
-  const std::int64_t queries = lowered.sources.empty() ? I : std::min(I, queries_at_once),
-                     tiles = (queries + block.rows() - 1) / block.rows();
-  made.parts = static_cast<std::int32_t>(block.slots > 0 ? std::min(tiles, most_parts) : tiles);
-  if (lowered.hidden_weight.defined()) {  // summed over blocks: [parts, B, H, n]
-    gradients.hidden_weight = Tensor::empty({made.parts, B, H, made.width}, values.dtype(), values.device());
-    made.hidden_weight_gradient = {
-        gradients.hidden_weight.mutable_data<T>(), H * made.width, made.width, B * H * made.width, 1, false};
-  }
-  const std::vector<LoweredCapture> captures = lowered.captures();
-  gradients.captures.resize(captures.size());
-  for (std::size_t k = 0; k < captures.size(); ++k)
-    if (call.wants[k] && !captures[k].is_made())
-      std::tie(gradients.captures[k], made.capture_gradients[k]) = gradient_of(captures[k], made);
+  AttentionCall<T> made = arguments<T>(call, result);
+  made.parts = static_cast<std::int32_t>(parts_of(call));
+  TileGradients gradients = make_gradients(call, made);
   made.out_gradient = read<T>(g);
   const RoundedTensors rounded(call, g);
   made.rounded = rounded.operands();
+  Tensor mean = Tensor::empty({made.sentences, made.heads, made.queries}, values.dtype(), values.device());
+  made.mean = mean.mutable_data<T>();
   Tensor of_offsets;  // the gradient of the weights summed by distance
   if (lowered.relative.table.defined()) {
-    const Tensor& table = lowered.relative.table.value();
-    of_offsets = matmul(g, table.transpose(0, 1));
+    of_offsets = matmul(g, lowered.relative.table.value().transpose(0, 1));
     made.offset_weight_gradients = of_offsets.data<T>();
     gradients.relative = matmul(result.offset_weights.transpose(2, 3), g);  // [B, H, 2 clip + 1, D]
   }
@@ -635,17 +414,9 @@ TileGradients backward_of_tokens(const TileCall& without_focus, const TileResult
   if (lowered.focus) of_focus = gradient_of_focus<T>(call, result, g_of_focus, made, gradients);
   if (of_focus.defined()) made.focus.gradient = of_focus.data<T>();
   SourceGradients<T> of_sources(call, gradients, made);
-  const std::int64_t bytes = bytes_of(call, result), at_once = lowered.sources.empty() ? I : queries_at_once;
-  for (std::int64_t first = 0; first == 0 || first < I; first += at_once) {
-    made.query_begin = static_cast<std::int32_t>(first);
-    made.query_end = static_cast<std::int32_t>(std::min(first + at_once, I));
-    if (B * H * I > 0)
-      for (const Kernel& kernel : kernels_of(call, Pass::query_gradients)) run_kernel(kernel, call, bytes, made);
-    if (B * H * J > 0)
-      for (const Kernel& kernel : kernels_of(call, Pass::key_gradients)) run_kernel(kernel, call, bytes, made);
-  }
+  run_backward(call, result, made);
   of_sources.finish();
-  if (lowered.focus && !lowered.focus->has_focus(0) && I > 0)
+  if (lowered.focus && !lowered.focus->has_focus(0) && made.queries > 0)
     if (const Tensor& gate = gradients.captures[lowered.logit.captures.size() - 2]; gate.defined())
       gate.slice(2, 0, 1).fill(0);
   return gradients;
