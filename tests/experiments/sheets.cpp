@@ -4,6 +4,7 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include "experiments/support/program/checksum.h"
 #include "experiments/support/report/attention_pictures.h"
 #include "experiments/support/report/drawing.h"
 #include "experiments/support/report/run_collection.h"

@@ -29,7 +29,8 @@ std::string command_of(const Cli& cli, const properties::Property& property, con
   std::string command = "attend";
   const nlohmann::ordered_json configuration = cli.configuration();
   if (configuration.contains("methods"))
-    for (const std::string library : configuration["methods"]) command += " --methods " + quoted_for_shell(library);
+    for (const auto& library : configuration["methods"].items())
+      command += " --methods " + quoted_for_shell(library.key());
   return command + fmt::format(" --check {} --property {} --place {}", quoted_for_shell(failure.specification),
                                property.name, name_of(failure.place));
 }

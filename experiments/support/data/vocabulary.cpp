@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include <fmt/core.h>
-#include <zlib.h>
 
 #include "experiments/support/data/text_pair.h"
+#include "experiments/support/program/checksum.h"
 #include "experiments/support/program/cli.h"
 #include "experiments/support/program/json_file.h"
 #include "experiments/support/program/run_log.h"
@@ -32,10 +32,6 @@ constexpr UnitsName all_units[] = {{Units::words, "words", "words"},
 const char* file_of(Units units) { return units == Units::words ? "vocabulary.txt" : "sentencepiece.model"; }
 
 }  // namespace
-
-std::uint32_t checksum_of(std::string_view bytes) {
-  return std::uint32_t(::crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
-}
 
 const char* name_of(Units units) { return all_units[std::size_t(units)].name; }
 
@@ -68,10 +64,8 @@ std::string Tokenizer::description() const {
 void Tokenizer::save(const fs::path& directory) const {
   const std::string bytes = content();
   write_file_atomically(directory / file_of(units_), bytes);
-  save_json(directory / "tokenizer.json", {{"units", name_of(units_)},
-                                           {"size", size()},
-                                           {"lower_case", lower_case_},
-                                           {"crc32", fmt::format("{:08x}", checksum_of(bytes))}});
+  save_json(directory / "tokenizer.json",
+            {{"units", name_of(units_)}, {"size", size()}, {"lower_case", lower_case_}, {"crc32", checksum_of(bytes)}});
 }
 
 std::string Tokenizer::cased(std::string_view text) const { return lower_case_ ? lower_case(text) : std::string(text); }
@@ -100,7 +94,7 @@ std::unique_ptr<Tokenizer> load_tokenizer(const fs::path& directory) {
   require(known != std::end(all_units), "{}: units is '{}', expected words, unigram, bpe or characters", path.string(),
           units);
   const std::string file = (directory / file_of(known->units)).string(), bytes = contents_of_file(file);
-  const std::string own = fmt::format("{:08x}", checksum_of(bytes));
+  const std::string own = checksum_of(bytes);
   require(sum == own, "{}: damaged: {} bytes with CRC-32 {}, tokenizer.json says {}", file, bytes.size(), own, sum);
   auto tokenizer = known->units == Units::words ? word_tokenizer(bytes, lower_case, file)
                                                 : subword_tokenizer(bytes, known->units, lower_case, file);

@@ -96,9 +96,6 @@ std::vector<int> tokens_of(const Tokenizer& tokenizer, std::string_view text, st
 /// size that fits.
 std::unique_ptr<Tokenizer> train_tokenizer(const TextOptions& options, std::span<const std::string_view> texts);
 
-/// CRC-32.
-std::uint32_t checksum_of(std::string_view bytes);
-
 /// The tokenizer that `save` wrote into the directory. Throws Error, with the file, where that is missing, truncated,
 /// changed or not what `save` writes.
 std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& directory);

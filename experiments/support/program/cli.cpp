@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <set>
 #include <stdexcept>
 
 #include <fmt/format.h>
 
 #include "attention/method_library.h"
+#include "experiments/support/program/checksum.h"
 #include "experiments/support/program/flag_value.h"
 #include "experiments/support/program/json_file.h"
 #include "experiments/support/program/terminal.h"
@@ -15,6 +17,7 @@
 #include "tensor/error.h"
 #include "tensor/support/in_quotes.h"
 #include "tensor/support/suggestion.h"
+#include "tensor/support/warning.h"
 
 namespace fovea {
 
@@ -431,10 +434,17 @@ void Cli::load_own_methods() const {
   static bool has_flag = false;
   const std::string& file = origin_of("methods");
   has_flag |= file.empty() && !methods_.empty();
-  if (!file.empty() && has_flag) return;
-  with_flag(file.empty() ? "--methods" : file + ": methods", [&] {
-    for (const std::string& library : methods_) load_methods(library);
-  });
+  static std::set<std::string> checksums;  // of all objects that this process has loaded
+  if (file.empty() || !has_flag)
+    with_flag(file.empty() ? "--methods" : file + ": methods", [&] {
+      for (const std::string& library : methods_) {
+        load_methods(library);
+        checksums.insert(file_checksum(library));
+      }
+    });
+  for (const auto& [place, checksum] : methods_of_run_)
+    if (!checksums.contains(checksum))
+      warn(place + ": was compiled again or exchanged since the run began: its methods may compute something else");
 }
 
 /// Reads the configuration that `name`, the value of a flag with configures(), refers to.
@@ -489,7 +499,7 @@ Json Cli::configuration() const {
     Json value = entry->get();
     values[entry->name] = entry->lasting ? Json(entry->lasting(value.get<std::string>())) : value;
   }
-  for (const std::string& library : methods_) values["methods"].push_back(lasting_path(library));
+  for (const std::string& library : methods_) values["methods"][lasting_path(library)] = file_checksum(library);
   return values;
 }
 
@@ -515,7 +525,16 @@ void Cli::configure(const Json& values, const std::string& origin) {
     if (const auto retired = retired_options.find(key); !entry && retired != retired_options.end())
       if (value == retired->second) continue;
     require(entry && !entry->configures, "{}: there is no option '{}'{}", origin, key, did_you_mean(key, names));
-    entry->assign(origin + ": " + key, [&entry = entry, &value = value] { entry->set_json(value); });
+    const std::string place = origin + ": " + key;
+    entry->assign(place, [&, &key = key, &value = value] {
+      if (key != "methods" || !value.is_object()) return entry->set_json(value);
+      std::vector<std::string> libraries;
+      for (const auto& [library, checksum] : value.items()) {
+        require(checksum.is_string(), "expected a checksum for {}, found {}", library, text_of(checksum));
+        libraries.push_back(library), methods_of_run_[place + ": " + library] = checksum;
+      }
+      entry->set_texts(libraries);
+    });
     entry->origin = origin;
   }
 }

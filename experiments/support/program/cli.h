@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -136,7 +137,8 @@ class Cli {
   /// The command line as it was given, quoted for a shell.
   std::string command() const;
 
-  /// Every saved option with its value, in order of declaration, after "program", and "methods" if there are any.
+  /// Every saved option with its value, in order of declaration, after "program"; and, if there are shared objects of
+  /// methods, "methods": an object with the path and the checksum of each.
   /// --config reads a file of this.
   nlohmann::ordered_json configuration() const;
 
@@ -168,7 +170,8 @@ class Cli {
   std::vector<std::string> arguments_, row_;
   std::vector<std::unique_ptr<Entry>> entries_;
   std::filesystem::path config_;
-  std::vector<std::string> methods_;  ///< shared objects
+  std::vector<std::string> methods_;                   ///< shared objects
+  std::map<std::string, std::string> methods_of_run_;  ///< checksums in the configuration that was read, by their place
   Given given_;
 };
 

@@ -10,8 +10,8 @@
 #include <fmt/chrono.h>
 #include <omp.h>
 #include <unistd.h>
-#include <zlib.h>
 
+#include "experiments/support/program/checksum.h"
 #include "experiments/support/program/run_directory.h"
 #include "experiments/support/program/run_log.h"
 #include "experiments/support/text/number.h"
@@ -30,11 +30,10 @@ namespace {
 
 std::string examples_file(const std::string& set) { return "examples." + file_name_for(set) + ".jsonl"; }
 
-/// The CRC-32 of the content of result.json without this checksum itself.
-std::string checksum_of(Json result) {
+/// The checksum of the content of result.json without this checksum itself.
+std::string result_checksum(Json result) {
   result["checksums"].erase("result.json");
-  const std::string text = text_of(result);
-  return fmt::format("{:08x}", ::crc32_z(0, reinterpret_cast<const Bytef*>(text.data()), text.size()));
+  return checksum_of(text_of(result));
 }
 
 /// JSON has no NaN and no infinity; they are saved as null.
@@ -198,16 +197,6 @@ std::string processor_name() {
 
 }  // namespace
 
-std::string file_checksum(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  require(file.is_open(), "{}: cannot be read", path.string());
-  uLong sum = ::crc32(0, nullptr, 0);
-  std::array<char, 1 << 16> bytes;
-  while (file.read(bytes.data(), bytes.size()), file.gcount() > 0)
-    sum = ::crc32(sum, reinterpret_cast<const Bytef*>(bytes.data()), static_cast<uInt>(file.gcount()));
-  return fmt::format("{:08x}", sum);
-}
-
 const std::vector<TextScore>& TestResult::scores() const {
   if (!known_scores)
     known_scores = std::make_shared<const std::vector<TextScore>>(scores_of(examples, metrics, options));
@@ -262,7 +251,7 @@ void save_result(const RunResult& result) {
     if (fs::exists(result.directory / name)) json["checksums"][name] = file_checksum(result.directory / name);
   json["configuration"] = result.configuration;
   json["goal"] = result.goal;
-  json["checksums"]["result.json"] = checksum_of(json);
+  json["checksums"]["result.json"] = result_checksum(json);
   save_json(result.directory / "result.json", json);
 }
 
@@ -281,7 +270,7 @@ std::optional<RunResult> load_result(const fs::path& directory, bool with_model)
     const std::string rows = result.configuration.is_object() ? result.configuration.value("made-for", "") : "";
     for (const std::string_view row : split_columns(rows, ';'))
       if (!trimmed(row).empty()) result.made_for.push_back(trimmed(row));
-    const std::string sum = json.at("checksums").at("result.json"), now = checksum_of(json);
+    const std::string sum = json.at("checksums").at("result.json"), now = result_checksum(json);
     require(now == sum, "{}: damaged: its checksum is {}, it has {}", path.string(), now, sum);
   });
   return result;

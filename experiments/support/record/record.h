@@ -127,9 +127,6 @@ std::vector<Json> starts_of(const RunResult& run);
 /// The lines of a run's log.
 std::vector<Json> log_of(const RunResult& run);
 
-/// The CRC-32 of a file, in hexadecimal.
-std::string file_checksum(const std::filesystem::path& path);
-
 /// The time, command, version and machine of this process, and its GPU if `device` is one.
 Json start_entry(const std::string& command, Device device = Device::cpu);
 

@@ -6,6 +6,7 @@
 
 #include <omp.h>
 
+#include "experiments/support/program/checksum.h"
 #include "experiments/support/program/device_flag.h"
 #include "experiments/support/program/program.h"
 #include "experiments/support/text/number.h"
