@@ -81,11 +81,11 @@ void map_groups_of(const F& f, std::span<const MapGroup> groups) {
   flush();
 }
 
-/// Computes out... = f(in...) for all groups, with as few kernels as their number allows.
+/// The CompiledMap of functors of type F: as few kernels as the number of groups allows.
 template <class F>
-void map_groups(const F& f, std::span<const MapGroup> groups) {
-  map_groups_of<float>(f, groups);
-  map_groups_of<double>(f, groups);
+void map_groups(const void* functor, std::span<const MapGroup> groups) {
+  map_groups_of<float>(*static_cast<const F*>(functor), groups);
+  map_groups_of<double>(*static_cast<const F*>(functor), groups);
 }
 
 }  // namespace fovea::cuda

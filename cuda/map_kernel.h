@@ -1,13 +1,21 @@
 /// The GPU's kernels for `map`: they apply an element-wise formula of tensor/formula to the elements of tensors.
 #pragma once
-#include <algorithm>
 #include <array>
+#include <span>
+#include <typeindex>
+#include <unordered_map>
 
 #include "cuda/launch.h"
 #include "cuda/map_operands.h"
-#include "tensor/provide.h"
+#include "tensor/formula/functor_list.h"
+#include "tensor/kernels.h"
 
 namespace fovea::cuda {
+
+/// Computes groups of operands by the kernel that was compiled for one type of functor.
+using CompiledMap = void (*)(const void* functor, std::span<const MapGroup> groups);
+/// The compiled kernels by the types of their functors: those of the library's lists.
+std::unordered_map<std::type_index, CompiledMap>& compiled_maps();
 
 template <class T, class F, std::size_t... r, std::size_t... i>
 __device__ void call_formula(const F& f, const T* x, T* y, std::index_sequence<r...>, std::index_sequence<i...>) {
@@ -49,15 +57,24 @@ struct MapTensors {
   auto loop() const { return MapOperands<T, operands>(plan_loop<operands>(tensors[0]->shape(), tensors), first); }
 };
 
-/// Computes out... = f(in...), element by element, for f32 and f64; inputs broadcast to the results' shape.
+/// The CompiledMap of functors of type F with this number of inputs: a kernel for each group.
 template <class F, int inputs>
-void map_tensors(const F& f, Tensor* const* out, const Tensor* const* in) {
-  visit_real(F::name, out[0]->dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
-    const MapTensors<T, F, inputs> tensors(out, in);
-    const auto operands = tensors.loop();
-    launch(F::name, tensors.bytes(), map_strided<T, F, inputs>, {blocks_for(operands.loop.runs())}, f, operands);
-  });
+void map_each(const void* functor, std::span<const MapGroup> groups) {
+  const F& f = *static_cast<const F*>(functor);
+  for (const MapGroup& group : groups)
+    visit_real(F::name, group.out[0]->dtype(), [&](auto type) {
+      using T = typename decltype(type)::type;
+      const MapTensors<T, F, inputs> tensors(group.out, group.in);
+      const auto operands = tensors.loop();
+      launch(F::name, tensors.bytes(), map_strided<T, F, inputs>, {blocks_for(operands.loop.runs())}, f, operands);
+    });
+}
+/// Compiles them for functors of a list, and for their derivatives of the given orders.
+template <int... orders, class List>
+bool compile_maps(List list) {
+  for_functors<orders...>(
+      list, []<class F, int inputs>(TypedFunctor<F, inputs>) { compiled_maps()[typeid(F)] = map_each<F, inputs>; });
+  return true;
 }
 
 }  // namespace fovea::cuda

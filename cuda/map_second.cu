@@ -3,10 +3,6 @@
 
 namespace fovea::cuda {
 
-const Provide provide(Device::cuda, [](Kernels& table) {
-  provide_maps<2>(table, []<class F, int inputs>(const F& f, std::integral_constant<int, inputs>, auto out, auto in) {
-    map_tensors<F, inputs>(f, out, in);
-  });
-});
+const bool are_second_compiled = compile_maps<2>(ElementwiseFunctors{});
 
 }  // namespace fovea::cuda

@@ -140,19 +140,19 @@ void benchmark_kernels(Cli& cli) {
     all[F::name] = timing_of<F>(x, std::make_index_sequence<inputs>{});
   });
   const double ceiling = rate(all.at("copy_bytes"), device, rows);
-  std::map<std::string, int> seen;  // a functor's derivatives have its name
-  for (const KernelEntry* entry : kernels(device).entries()) {
-    const auto timing = all.find(entry->name());
-    const int order = seen[entry->name()]++;
-    std::vector<Cell> row{Cell(entry->name() + std::string(std::size_t(order), '\''))};
-    if (entry->exists() && timing != all.end() && order == 0) {
+  auto add = [&](const char* name, bool exists) {
+    const auto timing = all.find(name);
+    std::vector<Cell> row{Cell(name), Cell(exists ? "yes" : "-"), Cell()};
+    if (exists && timing != all.end()) {
       const double own = rate(timing->second, device, rows);
-      row.insert(row.end(), {Cell::number(own, 1), Cell::number(own / ceiling, 2)});
-    } else {
-      row.insert(row.end(), {Cell(entry->exists() ? "yes" : "-"), Cell()});
+      row[1] = Cell::number(own, 1), row[2] = Cell::number(own / ceiling, 2);
     }
     table.row(std::move(row));
-  }
+  };
+  auto add_functor = [&]<class F, int inputs>(TypedFunctor<F, inputs>) { add(F::name, true); };
+  for_functors<0>(ElementwiseFunctors{}, add_functor);
+  for_functors<0>(formula::SeveralFormulas{}, add_functor);
+  for (const KernelEntry* entry : kernels(device).entries()) add(entry->name(), entry->exists());
   fmt::print("{}", table.text());
 }
 

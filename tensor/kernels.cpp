@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <mutex>
 
-#include "tensor/formula/functors.h"
 #include "tensor/formula/reductions.h"
-#include "tensor/formula/several_formulas.h"
 #include "tensor/formula/truths.h"
 #include "tensor/rows.h"
 
@@ -22,18 +20,15 @@ void KernelEntry::missing() const {
 
 namespace {
 
-/// Adds `count` entries to the table for each formula of a list.
+/// Adds an entry to the table for each formula of a list.
 template <class Entry, class... F>
-void add_entries(Kernels& table, std::deque<Entry>& entries, FunctorList<F...>, int count = 1) {
-  for (const char* name : {F::name...})
-    for (int k = 0; k < count; ++k) entries.emplace_back(table, name);
+void add_entries(Kernels& table, std::deque<Entry>& entries, FunctorList<F...>) {
+  (entries.emplace_back(table, F::name), ...);
 }
 
 }  // namespace
 
 Kernels::Kernels(Device device) : device(device) {
-  add_entries(*this, maps, ElementwiseFunctors{}, 3);
-  add_entries(*this, several, formula::SeveralFormulas{});
   add_entries(*this, truths, formula::TruthFormulas{});
   add_entries(*this, reductions, formula::Reductions{});
 }

@@ -87,21 +87,15 @@ class Kernel<Result(Arguments...)> final : public KernelEntry {
   Function function_ = nullptr;
 };
 
-/// A kernel that computes out... = f(in...), element by element, where f is a formula from a list of formulas; each
-/// formula has an entry of its own. `formula` points to f. The results have one shape, and any strides; the inputs
-/// broadcast to that shape. A result may be the same view as an input.
-using MapKernel = Kernel<void(const void* formula, Tensor* const* out, const Tensor* const* in)>;
-
-/// The operands of one application of a formula to tensors, as those of a MapKernel.
+/// The operands of one application of an element-wise formula, out... = f(in...). The results have one shape, and any
+/// strides; the inputs broadcast to that shape. A result may be the same view as an input.
 struct MapGroup {
   Tensor* const* out;
   const Tensor* const* in;
 };
-/// A kernel that computes out... = f(in...) for each group of operands. Within a group, all operands have one type, and
-/// the inputs that the formula declares as shared (shared_inputs) have one element; groups may differ in type and
-/// shape. No result of one group shares memory with an operand of another, so that a device may compute all groups at
-/// the same time.
-using MapGroupsKernel = Kernel<void(const void* formula, std::span<const MapGroup> groups)>;
+/// A kernel that applies a comparison or selection to operands as those of a MapGroup; each formula has an entry of its
+/// own. `formula` points to the formula.
+using TruthKernel = Kernel<void(const void* formula, Tensor* const* out, const Tensor* const* in)>;
 
 /// A kernel that applies a row formula (formula/row.h) to all rows of its operands; each formula has an entry of its
 /// own. `formula` points to the formula.
@@ -152,19 +146,14 @@ class Kernels {
   Kernel<void(Tensor& to, const Tensor& from)> copy{*this, "copy"};
   Kernel<void(Tensor& out, double value)> fill{*this, "fill"};  ///< out has any strides
   Kernel<void(Tensor& out, std::int64_t start)> arange{*this, "arange"};
-  /// Element-wise functors (formula/functors.h): three entries for each functor of the list, for the functor itself and
-  /// for its first and second derivative.
-  std::deque<MapKernel> maps;
-  const MapKernel& map(int place, int order) const { return maps[static_cast<std::size_t>(3 * place + order)]; }
-  /// Element-wise functors that are in no list; `functor` has the type that `formula` (map_formula.h) describes.
-  /// Operands as those of a MapKernel.
-  Kernel<void(const MapFormula& formula, const void* functor, Tensor* const* out, const Tensor* const* in)>
-      map_unlisted{*this, "map_unlisted"};
-  /// Element-wise formulas with several results (formula/several_formulas.h), indexed by their place in the list.
-  std::deque<MapGroupsKernel> several;
+  /// Applies an element-wise formula of f32 or f64 to each group of operands; `functor` has the type that `formula`
+  /// (map_formula.h) describes. All operands of a group have one type, and the inputs that the functor declares as
+  /// shared (shared_inputs) have one element; groups may differ in type and shape. No result of one group shares memory
+  /// with an operand of another, so that a device may compute all groups at the same time.
+  Kernel<void(const MapFormula& formula, const void* functor, std::span<const MapGroup> groups)> map{*this, "map"};
   /// Comparisons, logic and selection (formula/truths.h), indexed by their place in the list; results are contiguous
   /// and new.
-  std::deque<MapKernel> truths;
+  std::deque<TruthKernel> truths;
 
   // ---- Random numbers ----
   Kernel<void(RandomPosition at, double low, double high, Tensor& out)> fill_uniform{*this, "fill_uniform"};

@@ -1,5 +1,8 @@
 #include "tensor/map.h"
 
+#include <typeindex>
+#include <unordered_map>
+
 #include "tensor/kernels.h"
 #include "tensor/requirements.h"
 
@@ -27,21 +30,29 @@ bool overlaps_inputs(const Tensor& out, const Tensor* const* in, int n) {
   return std::any_of(in, in + n, [&](const Tensor* x) { return out.overlaps(*x); });
 }
 
-void run_listed_map(int place, int order, const void* functor, Tensor* out, MapOperands in) {
-  kernels(out->device()).map(place, order)(functor, &out, in);
+void run_map(const MapFormula& formula, const void* functor, const MapGroup& group) {
+  if (group.out[0]->elements() > 0) kernels(group.out[0]->device()).map(formula, functor, {&group, 1});
 }
 
-void run_several(int place, const char* name, int results, const void* formula, std::vector<MapGroup>& groups) {
+void run_several(const MapFormula& formula, const void* functor, std::vector<MapGroup>& groups) {
   for (const MapGroup& group : groups)
-    for (int k = 0; k < results; ++k) require_own_elements(name, *group.out[k]);
+    for (int k = 0; k < formula.results; ++k) require_own_elements(formula.name, *group.out[k]);
   std::erase_if(groups, [](const MapGroup& group) { return group.out[0]->elements() == 0; });
-  if (groups.empty()) return;
-  kernels(groups[0].out[0]->device()).several[static_cast<std::size_t>(place)](formula, groups);
+  if (!groups.empty()) kernels(groups[0].out[0]->device()).map(formula, functor, groups);
 }
 
-void run_unlisted_map(const MapFormula& formula, const void* functor, Tensor* const* out, MapOperands in) {
-  kernels(out[0]->device()).map_unlisted(formula, functor, out, in);
+namespace {
+
+/// The listed formulas by the types of their functors.
+std::unordered_map<std::type_index, const MapFormula*>& all_listed() {
+  static std::unordered_map<std::type_index, const MapFormula*> all;
+  return all;
 }
+
+}  // namespace
+
+const MapFormula& listed_formula(const std::type_info& type) { return *all_listed().at(type); }
+void list_formula(const MapFormula& formula) { all_listed()[*formula.type] = &formula; }
 
 Tensor empty_map_result(const char* name, const Tensor* const* in, int n) {
   Shape shape = in[0]->shape();

@@ -1,11 +1,12 @@
 /// Applies a functor to tensors element by element, with broadcasting, on every device: the functors of
-/// formula/functors.h, whose kernels the library has, and functors of your own (map_formula.h).
+/// formula/functors.h and formula/several_formulas.h, whose kernels the library has, and functors of your own.
 #pragma once
 #include <algorithm>
 #include <array>
 #include <deque>
 #include <memory>
 #include <type_traits>
+#include <typeinfo>
 #include <utility>
 #include <vector>
 
@@ -18,41 +19,65 @@
 
 namespace fovea {
 
-/// Addresses of the input tensors.
-using MapOperands = const Tensor* const*;
-/// Runs, on the device of `out`, the kernel of the functor at `place` in ElementwiseFunctors (`order` 0), or of its
-/// first or second derivative (`order` 1 or 2).
-void run_listed_map(int place, int order, const void* functor, Tensor* out, MapOperands in);
-/// Runs, on the device of the results, the kernel of the formula at `place` in SeveralFormulas, with that name and
-/// number of results. Groups whose results have no elements are left out. Throws Error for results that are expanded
-/// views.
-void run_several(int place, const char* name, int results, const void* formula, std::vector<MapGroup>& groups);
-/// Runs, on the device of the first result, the kernel of a functor that is in no list.
-void run_unlisted_map(const MapFormula& formula, const void* functor, Tensor* const* out, MapOperands in);
+/// Whether F is in ElementwiseFunctors or SeveralFormulas, or is a derivative of one of the former. The library has
+/// compiled kernels for these. Any other functor is compiled where map() is used, and for CUDA when it first runs
+/// there.
+template <class F>
+inline constexpr bool is_listed =
+    is_in<typename UnderlyingFunctor<F>::type, ElementwiseFunctors> || is_in<F, formula::SeveralFormulas>;
 
-/// The MapFormula of functors of type F with this number of inputs.
 template <class F, int inputs>
-inline constexpr MapFormula map_formula_of{
-    F::name,
-    !std::is_trivially_copyable_v<F> ? -1
-    : std::is_empty_v<F>             ? 0
-                                     : static_cast<std::int64_t>(sizeof(F)),
-    result_count<F>,
-    inputs,
-    cost_of<F>,
-    cpu::map_row_of<float, F, inputs>,
-    cpu::map_row_of<double, F, inputs>,
-    [](const void* f) {
-      return record_expression(inputs, [f](std::span<const Recorded> x) {
-        return [&]<std::size_t... k, std::size_t... r>(std::index_sequence<k...>, std::index_sequence<r...>) {
-          const auto y = (*static_cast<const F*>(f))(x[k]...);
-          return std::vector<Recorded>{result<r>(y)...};
-        }
-        (std::make_index_sequence<inputs>{}, std::make_index_sequence<result_count<F>>{});
-      });
-    },
-    [](const void* f) -> std::shared_ptr<const void> { return std::make_shared<F>(*static_cast<const F*>(f)); },
-};
+Expression expression_of(const void* f) {
+  return record_expression(inputs, [f](std::span<const Recorded> x) {
+    return [&]<std::size_t... k, std::size_t... r>(std::index_sequence<k...>, std::index_sequence<r...>) {
+      const auto y = (*static_cast<const F*>(f))(x[k]...);
+      return std::vector<Recorded>{result<r>(y)...};
+    }
+    (std::make_index_sequence<inputs>{}, std::make_index_sequence<result_count<F>>{});
+  });
+}
+template <class F>
+std::shared_ptr<const void> copy_of(const void* f) {
+  return std::make_shared<F>(*static_cast<const F*>(f));
+}
+
+/// The MapFormula of functors of type F with this number of inputs, with the CPU's loops.
+template <class F, int inputs>
+inline constexpr MapFormula map_formula_of = [] {
+  MapFormula made{F::name,
+                  &typeid(F),
+                  !std::is_trivially_copyable_v<F> ? -1
+                  : std::is_empty_v<F>             ? 0
+                                                   : static_cast<std::int64_t>(sizeof(F)),
+                  result_count<F>,
+                  inputs,
+                  cost_of<F>,
+                  cpu::map_row_of<float, F, inputs>,
+                  cpu::map_row_of<double, F, inputs>};
+  if constexpr (!is_listed<F>) made.expression = expression_of<F, inputs>, made.copy = copy_of<F>;
+  return made;
+}();
+
+/// The MapFormula of a listed functor type, whose loops are compiled in the library alone (cpu/map_listed.cpp).
+const MapFormula& listed_formula(const std::type_info& type);
+/// Makes a formula known to listed_formula().
+void list_formula(const MapFormula& formula);
+
+template <class F, int inputs>
+const MapFormula& map_formula() {
+  if constexpr (is_listed<F>) {
+    static const MapFormula& known = listed_formula(typeid(F));
+    return known;
+  } else {
+    return map_formula_of<F, inputs>;
+  }
+}
+
+/// Runs a formula on the device of its results.
+void run_map(const MapFormula& formula, const void* functor, const MapGroup& group);
+/// The same for several groups, which are refused if a result is an expanded view. Leaves out groups whose results have
+/// no elements.
+void run_several(const MapFormula& formula, const void* functor, std::vector<MapGroup>& groups);
 
 /// Throws Error unless all inputs have the type and device of `out`, and broadcast to its shape, and `out` has no
 /// expanded dimension.
@@ -75,14 +100,8 @@ void map_into(Tensor& out, const F& f, const In&... in) {
     map_into(result, f, in...);
     return out.copy_from(result);
   }
-  if (out.elements() == 0) return;
-  if constexpr (is_listed<F>) {
-    run_listed_map(place_of<typename UnderlyingFunctor<F>::type>(ElementwiseFunctors{}), derivative_order<F>, &f, &out,
-                   inputs.data());
-  } else {
-    Tensor* const outputs[] = {&out};
-    run_unlisted_map(map_formula_of<F, n>, &f, outputs, inputs.data());
-  }
+  Tensor* const outputs[] = {&out};
+  run_map(map_formula<F, n>(), &f, MapGroup{outputs, inputs.data()});
 }
 
 /// Returns f(in...), computed element by element on inputs that broadcast to one shape. The inputs are all f32 or all
@@ -118,7 +137,7 @@ void map_several(const F& f, std::vector<SeveralOperands<F>> groups) {
         if (y->overlaps(*x)) x = &copies.emplace_back(x->clone());
     operands.push_back({group.out.data(), group.in.data()});
   }
-  run_several(place_of<F>(formula::SeveralFormulas{}), F::name, F::results, &f, operands);
+  run_several(map_formula<F, F::inputs>(), &f, operands);
 }
 /// The same for one group of operands.
 template <class F>

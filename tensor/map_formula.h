@@ -1,8 +1,9 @@
-/// Element-wise functors that are in no list of formulas, in the forms from which devices make their kernels.
+/// Element-wise functors in the forms from which devices make their kernels.
 #pragma once
 #include <cstdint>
 #include <memory>
 #include <type_traits>
+#include <typeinfo>
 
 #include "tensor/formula/expression.h"
 
@@ -23,6 +24,7 @@ inline constexpr int most_map_operands = 16;
 /// The forms of one functor type. Each form takes the address of a functor of this type.
 struct MapFormula {
   const char* name;
+  const std::type_info* type;  ///< of the functor
   /// The size of a functor whose bytes say what it computes, so that what was made for one serves all with equal bytes:
   /// 0 for one without members. −1 for functors that cannot be copied byte by byte. A functor must not read memory that
   /// it points to and that may change, because kernels run later.
@@ -32,10 +34,11 @@ struct MapFormula {
   /// The functor as the C++ compiler compiled it, for rows in memory that the CPU reads.
   cpu::RowFunction<float> f32;
   cpu::RowFunction<double> f64;
-  /// The functor's operations, from which text for another compiler is made.
-  Expression (*expression)(const void* f);
-  /// Copies the functor, for kernels that run later.
-  std::shared_ptr<const void> (*copy)(const void* f);
+  /// The functor's operations, from which text for another compiler is made. Null for the formulas of the library's
+  /// lists, because every device has kernels of them.
+  Expression (*expression)(const void* f) = nullptr;
+  /// Copies the functor, for kernels that run later. Null as `expression` is.
+  std::shared_ptr<const void> (*copy)(const void* f) = nullptr;
 
   template <class T>
   cpu::RowFunction<T> row() const {

@@ -67,21 +67,4 @@ void map_row_of(const void* f, T* const* operand, const std::int64_t* step, std:
              std::make_index_sequence<inputs>{});
 }
 
-/// Calls `row` for each row of the loop over the results, which all have one shape, and the inputs, which broadcast to
-/// it. Uses several threads where that pays. This part of a map does not depend on the functor and is compiled once. T
-/// is float or double; `cost` is the work per element, in additions.
-template <class T>
-void map_rows(RowFunction<T> row, const void* f, Tensor* const* out, int results, const Tensor* const* in, int inputs,
-              std::int64_t cost);
-
-/// Computes out... = f(in...), element by element, for f32 and f64; inputs broadcast to the results' shape.
-template <class F, int inputs>
-void map_elements(const F& f, Tensor* const* out, const Tensor* const* in) {
-  static_assert(result_count<F> + inputs <= most_map_operands);
-  visit_real(F::name, out[0]->dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
-    map_rows<T>(map_row_of<T, F, inputs>, &f, out, result_count<F>, in, inputs, cost_of<F>);
-  });
-}
-
 }  // namespace fovea::cpu

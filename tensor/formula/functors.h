@@ -264,14 +264,4 @@ struct UnderlyingFunctor<SecondDerivative<F>> {
   using type = F;
 };
 
-template <class F, class List>
-inline constexpr bool is_in = false;
-template <class F, class... Functors>
-inline constexpr bool is_in<F, FunctorList<Functors...>> = (std::is_same_v<F, Functors> || ...);
-
-/// Whether F is in ElementwiseFunctors or is a derivative of such a functor. The library has compiled kernels for
-/// these. Any other functor is compiled where map() is used, and for CUDA when it first runs there (map_formula.h).
-template <class F>
-inline constexpr bool is_listed = is_in<typename UnderlyingFunctor<F>::type, ElementwiseFunctors>;
-
 }  // namespace fovea

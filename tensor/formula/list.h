@@ -25,6 +25,12 @@ consteval int place_of(FunctorList<Functors...>) {
   return place;
 }
 
+/// Whether F is in a list.
+template <class F, class List>
+inline constexpr bool is_in = false;
+template <class F, class... Functors>
+inline constexpr bool is_in<F, FunctorList<Functors...>> = (std::is_same_v<F, Functors> || ...);
+
 /// The number of results of a formula: its member `results`, or 1 if it has no such member.
 template <class F>
 inline constexpr int result_count = [] {

@@ -1,0 +1,14 @@
+// The GPU's kernels for the element-wise formulas of the library's lists and their first derivatives.
+#include "cuda/map_groups.h"
+#include "tensor/formula/several_formulas.h"
+
+namespace fovea::cuda {
+
+const bool are_compiled = compile_maps<0, 1>(ElementwiseFunctors{});
+const bool are_several_compiled = [] {
+  for_functors<0>(formula::SeveralFormulas{},
+                  []<class F, int inputs>(TypedFunctor<F, inputs>) { compiled_maps()[typeid(F)] = map_groups<F>; });
+  return true;
+}();
+
+}  // namespace fovea::cuda
