@@ -98,6 +98,18 @@ BOOST_AUTO_TEST_CASE(a_preset_sets_options_that_a_program_has) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(the_rate_of_a_preset_that_is_no_papers_falls_to_0) {
+  for (const std::string& name : preset_names()) {
+    const Json preset = preset_values(name);
+    const bool is_a_papers = preset.at("about").get<std::string>().find(" et al. ") != std::string::npos ||
+                             preset.at("about").get<std::string>().starts_with("Shu & Nakayama");
+    if (is_a_papers) continue;
+    const std::int64_t updates = preset.value("updates", std::int64_t{1000});
+    const Schedule schedule = Schedule::parse(preset.at("schedule").get<std::string>(), updates);
+    BOOST_TEST(schedule.rate(updates - 1) < 0.01 * schedule.rate(updates / 2), name);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(counting_takes_no_memory) {
   reset_peak();
   const std::size_t before = allocator_statistics().bytes_in_use;
