@@ -518,6 +518,7 @@ std::vector<Finding::NamedTable> tables_of(const Sheet& sheet, const SheetRuns& 
 }
 
 std::string setting_of(const Sheet& sheet, const SheetRuns& runs) {
+  if (sheet.compares_methods) return sheet.about;  // its tasks are no paper's
   std::string setting = sheet.about;
   for (const Sheet::Task& task : sheet.tasks)
     if (const std::string ours = MeasuredSheet{sheet, runs}.data(task.name); !ours.empty())
