@@ -32,20 +32,12 @@ void add_origin(Finding& finding, const RunResult& run) {
   finding.starts.insert(finding.starts.end(), run.starts.begin(), run.starts.end());
 }
 
-/// The tables of a sheet, one after the other of runs with given and with searched learning rates.
 Finding sheet_finding(const std::string& name, const std::vector<RunResult>& runs) {
   const Sheet sheet = load_sheet(name);
-  Finding finding{.title = sheet.title};
+  const SheetRuns of_rows = runs_of(sheet, runs);
+  Finding finding{.title = sheet.title, .tables = tables_of(sheet, of_rows)};
   std::set<const RunResult*> found;
-  for (const Rates rates : {Rates::given, Rates::searched}) {
-    const SheetRuns of_rates = runs_of(sheet, runs, rates);
-    if (rates == Rates::searched && of_rates.empty()) continue;
-    for (const auto& [row, of_row] : of_rates) found.insert(of_row.begin(), of_row.end());
-    for (Finding::NamedTable& table : tables_of(sheet, of_rates)) {
-      if (rates == Rates::searched) table.name += ", with searched learning rates";
-      finding.tables.push_back(std::move(table));
-    }
-  }
+  for (const auto& [row, of_row] : of_rows) found.insert(of_row.begin(), of_row.end());
   for (const RunResult* run : found) add_origin(finding, *run);
   const std::size_t others = runs.size() - found.size();
   if (others > 0)

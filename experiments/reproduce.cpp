@@ -22,25 +22,30 @@ struct Options {
   std::vector<std::string> items;
   std::string tier = "smoke";
   std::int64_t jobs = 0;
-  bool list = false;
+  bool list = false, commands = false;
   fs::path out, data = "data", kept = kept_runs_directory(), keep, results;
 
   void add_to(Cli& cli) {
     cli.option("items", items, "items to reproduce, such as N-T1, or Y for all that begin with Y; default: all");
-    cli.option("--tier", tier,
-               "smoke: minutes on 2 cores; mini: hours; paper: prints the commands and machines of the papers' own "
-               "settings")
+    cli.option(
+           "--tier", tier,
+           "smoke: minutes on 2 cores; mini: hours; paper: the papers' own settings, of which only the commands and "
+           "machines are printed")
         .one_of({"smoke", "mini", "paper"});
     cli.option("--jobs", jobs, "programs that run at a time, each on one thread; 0: one per core").range(0, 1024);
     cli.option("--list", list, "print the items with their state and the time that they still take, and exit");
+    cli.option(
+        "--commands", commands,
+        "print the commands that make the missing runs, and those of the items; with --tier paper this is always "
+        "so");
     cli.option("--out", out, "directory of runs and report; default: runs/reproduce-TIER");
     cli.option("--records", kept, "directory of kept runs, which are not made again");
     cli.option("--keep-records", keep,
                "add the finished runs, and outputs of commands, to the kept ones in this directory, both without texts "
                "of the data");
     cli.option("--results", results,
-               "write a Markdown page into this file: the tables of the finished runs, and for each paper which of its "
-               "statements hold and which do not, and where the runs cannot tell. Nothing is trained");
+               "write a Markdown page into this file, from the finished runs: how methods differ from plain attention, "
+               "and which statements of the papers hold. Nothing is trained");
     cli.option("--data", data,
                "directory of the public data sets that the tier mini reads: multi30k, small_parallel_enja, sst, imdb, "
                "sva_linzen, lm1b_sample, aeslc (experiments/data.md)");
@@ -51,6 +56,7 @@ struct Options {
 void require_one_task(const Options& options) {
   std::vector<std::string> given;
   if (options.list) given.emplace_back("--list");
+  if (options.commands) given.emplace_back("--commands");
   if (!options.keep.empty()) given.emplace_back("--keep-records");
   if (!options.results.empty()) given.emplace_back("--results");
   require(given.size() < 2, "{}: give one of them at a time", alternatives(given));
@@ -91,13 +97,13 @@ void print_list(const NeededRuns& needed, const std::vector<Item>& items) {
              table.text(), items.size(), missing.size(), minutes_of(needed, missing));
 }
 
-/// Prints what the papers' own settings would take, without running anything. With --parameters a command prints the
-/// size of its model alone.
+/// Prints what is missing, without running anything. With --parameters a command prints the size of its model alone.
 void print_commands(const NeededRuns& needed, const std::vector<Item>& items) {
   std::set<std::string> printed;
   for (const Item& item : items) {
     fmt::print("\n# {}: {}\n", item.id, item.title);
     for (const std::string& name : item.runs) {
+      if (needed.is_finished(name)) continue;
       const RunJob& job = needed.jobs().at(name);
       if (!printed.insert(name).second) {
         fmt::print("# the run {} is above\n", name);
@@ -112,6 +118,18 @@ void print_commands(const NeededRuns& needed, const std::vector<Item>& items) {
   }
 }
 
+/// Adds metrics that the flags of a run have today to those of its test; the texts of the examples have all that a
+/// metric needs.
+void add_metrics(TestResult& test, const FlagValues& flags) {
+  const auto given = std::ranges::find(flags, "metrics", &FlagValues::value_type::first);
+  if (given == flags.end()) return;
+  for (const std::string_view metric : split_columns(given->second, ','))
+    if (std::ranges::count(test.metrics, metric) == 0) {
+      test.metrics.emplace_back(metric);
+      test.known_scores.reset();
+    }
+}
+
 /// Adds the finished runs, and the outputs of commands that are kept, to the kept ones in a directory.
 void keep_records(NeededRuns& needed, const std::vector<Item>& items, const fs::path& directory) {
   std::vector<RunResult> runs;
@@ -120,6 +138,7 @@ void keep_records(NeededRuns& needed, const std::vector<Item>& items, const fs::
     RunResult& run = runs.emplace_back(*needed.result(name));
     run.name = name;
     run.made_for = job.made_for;
+    for (TestResult& test : run.tests) add_metrics(test, job.flags);
   }
   const auto keeps = [&](const RunResult& run, const std::string& score) {
     const std::vector<std::string> shown = needed.shown_scores(run.name);
@@ -181,7 +200,7 @@ int main(int argc, char** argv) {
       write_results(needed, items, options.results);
     else if (options.list)
       print_list(needed, items);
-    else if (options.tier == "paper")
+    else if (options.commands || options.tier == "paper")
       print_commands(needed, items);
     else
       reproduce(needed, items, jobs, cli.command());

@@ -5,6 +5,7 @@
 
 #include "experiments/support/models/sequence_options.h"
 #include "experiments/support/program/program.h"
+#include "nn/schedule.h"
 #include "nn/shapes_only.h"
 #include "tensor/storage.h"
 #include "tests/refusal.h"
@@ -96,6 +97,19 @@ BOOST_AUTO_TEST_CASE(a_preset_sets_options_that_a_program_has) {
     cli.add(options);
     BOOST_CHECK_NO_THROW(cli.configure(preset_values(name), name));
   }
+}
+
+BOOST_AUTO_TEST_CASE(the_rate_of_a_preset_of_our_own_falls_to_0) {
+  int number = 0;
+  for (const std::string& name : preset_names()) {
+    if (!name.starts_with("mini") && !name.starts_with("smoke") && !name.starts_with("tiny")) continue;
+    const Json preset = preset_values(name);
+    const std::int64_t updates = preset.value("updates", std::int64_t{1000});
+    const Schedule schedule = Schedule::parse(preset.at("schedule").get<std::string>(), updates);
+    BOOST_TEST(schedule.rate(updates - 1) < 0.01 * schedule.rate(updates / 2), name);
+    ++number;
+  }
+  BOOST_TEST(number == 6);
 }
 
 BOOST_AUTO_TEST_CASE(counting_takes_no_memory) {

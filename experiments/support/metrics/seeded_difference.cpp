@@ -9,7 +9,6 @@ namespace {
 
 double square(double x) { return x * x; }
 
-double variance_of(const SeededScore& row) { return square(sample_standard_deviation(row.values)); }
 double degrees_of(const SeededScore& row) { return double(row.values.size()) - 1; }
 
 /// Values by row and seed.
@@ -92,33 +91,6 @@ ResampledRows complete_rows(const ResampledRows& rows) {
   return complete;
 }
 
-/// The rows with several seeds, the largest variance last.
-std::vector<const SeededScore*> sorted_by_variance(std::span<const SeededScore> rows) {
-  std::vector<const SeededScore*> sorted;
-  for (const SeededScore& row : rows)
-    if (row.values.size() > 1) sorted.push_back(&row);
-  std::ranges::sort(sorted,
-                    [](const SeededScore* a, const SeededScore* b) { return variance_of(*a) < variance_of(*b); });
-  return sorted;
-}
-
-/// Removes the rows at the end whose variance is far larger than that of those before them. Returns the limit.
-double remove_outliers(std::vector<const SeededScore*>& sorted) {
-  double limit = std::numeric_limits<double>::infinity();
-  for (; sorted.size() > 1; sorted.pop_back()) {
-    double degrees = 0, variance = 0;
-    for (std::size_t r = 0; r + 1 < sorted.size(); ++r) {
-      degrees += degrees_of(*sorted[r]);
-      variance += degrees_of(*sorted[r]) * variance_of(*sorted[r]);
-    }
-    // For rows of two seeds this is the F test at the level of 0.1 %.
-    const double largest = square(student_quantile(0.999, degrees)) * variance / degrees;
-    if (variance == 0 || variance_of(*sorted.back()) <= largest) break;
-    limit = largest;
-  }
-  return limit;
-}
-
 /// The variance that seeds add to a difference.
 struct SeedPart {
   double added;      ///< without what comes from the examples
@@ -129,38 +101,22 @@ struct SeedPart {
 /// `has_examples`: the difference has a part that comes from the examples, and it is added elsewhere.
 SeedPart seed_part(const SeededScore& left, const SeededScore& right, const SeedSpread& spread, bool has_examples) {
   const bool is_paired = left.seeds == right.seeds && !left.seeds.empty() && spread.paired.degrees >= 2;
-  const SeedSpread::Part& common = is_paired ? spread.paired : spread.within_rows;
-  const auto is_outlier = [&](const SeededScore& row) {
-    return row.values.size() > 1 && variance_of(row) > spread.largest;
-  };
-  const auto of_row = [&](const SeededScore& row, const SeedSpread::Part& part) {
-    const double seeds = double(row.values.size());
-    const double excess = part.variance - (has_examples ? part.from_examples : 0);
-    return SeedPart{std::max(0.0, excess) / seeds, part.variance / seeds, part.degrees};
-  };
-  if (!is_outlier(left) && !is_outlier(right)) {
-    const SeedPart a = of_row(left, common), b = of_row(right, common);
-    return {a.added + b.added, square(a.uncertain + b.uncertain) / common.degrees, common.degrees};
-  }
-  const auto own = [&](const SeededScore& row) {
-    return is_outlier(row) ? of_row(row, {variance_of(row), spread.within_rows.from_examples, degrees_of(row)})
-                           : of_row(row, spread.within_rows);
-  };
-  const SeedPart a = own(left), b = own(right);
-  return {a.added + b.added, square(a.uncertain) / a.degrees + square(b.uncertain) / b.degrees,
-          std::min(a.degrees, b.degrees)};
+  const SeedSpread::Part& part = is_paired ? spread.paired : spread.within_rows;
+  const double excess = std::max(0.0, part.variance - (has_examples ? part.from_examples : 0));
+  const double per_row = 1 / double(left.values.size()) + 1 / double(right.values.size());
+  return {excess * per_row, square(part.variance * per_row) / part.degrees, part.degrees};
 }
 
 }  // namespace
 
 SeedSpread seed_spread(std::span<const SeededScore> rows, const BootstrapOptions& options) {
-  std::vector<const SeededScore*> alike = sorted_by_variance(rows);
-  SeedSpread spread{.within_rows = {}, .paired = {}, .largest = remove_outliers(alike)};
+  SeedSpread spread;
   ResampledRows resampled_rows;
   double degrees = 0;
-  for (const SeededScore* row : alike) {
-    resampled_rows.push_back(resampled(*row, options));
-    degrees += degrees_of(*row);
+  for (const SeededScore& row : rows) {
+    if (row.values.size() < 2) continue;
+    resampled_rows.push_back(resampled(row, options));
+    degrees += degrees_of(row);
   }
   spread.within_rows = part_of(resampled_rows, degrees, variance_within_rows);
   if (const ResampledRows complete = complete_rows(resampled_rows); !complete.empty())

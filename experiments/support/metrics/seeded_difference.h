@@ -13,9 +13,8 @@
 /// is estimated from the rows with the same seeds as the row that has most, and has (R - 1) (S - 1) degrees of freedom.
 /// For rows with different seeds, or with fewer than two such degrees, s^2 is the variance between the seeds of a row.
 ///
-/// A row whose seeds differ far more than those of the others, as where one of two trainings fails, is left out of s^2
-/// and r, and has its own s^2; two such rows can hide each other. The interval is Student's, with the degrees of
-/// freedom of Welch and Satterthwaite, but not fewer than the seeds' part has.
+/// The interval is Student's, with the degrees of freedom of Welch and Satterthwaite, but not fewer than the seeds'
+/// part has.
 #pragma once
 #include <cstdint>
 #include <limits>
@@ -41,9 +40,8 @@ struct SeedSpread {
     double from_examples = 0;  ///< r
     double degrees = 0;        ///< of freedom; 0: too few rows and seeds
   };
-  Part within_rows;                                          ///< between the seeds of a row
-  Part paired;                                               ///< for differences between rows with the same seeds
-  double largest = std::numeric_limits<double>::infinity();  ///< a row with a larger variance has its own s^2
+  Part within_rows;  ///< between the seeds of a row
+  Part paired;       ///< for differences between rows with the same seeds
 };
 SeedSpread seed_spread(std::span<const SeededScore> rows, const BootstrapOptions& options = {});
 

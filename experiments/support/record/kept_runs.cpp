@@ -72,6 +72,9 @@ void read_scores(TestResult& test, const Json& line) {
   }
   require(at == columns.size(), "{} columns; the scores have {}", columns.size(), at);
   test.known_scores = std::make_shared<const std::vector<TextScore>>(std::move(scores));
+  test.known_lengths = line.value("lengths", std::vector<std::size_t>());
+  require(test.known_lengths.empty() || test.known_lengths.size() == test.examples.size(), "{} lengths for {} examples",
+          test.known_lengths.size(), test.examples.size());
 }
 
 RunResult run_of(const Json& line, const Json& options, const fs::path& directory) {
@@ -146,7 +149,11 @@ Json line_of(const RunResult& run, const Json& configuration, const Json& common
 }
 
 Json line_of(const RunResult& run, const TestResult& test, const KeepsScore& keeps) {
-  Json line{{"run", run.name}, {"set", test.set}, {"scores", Json::array()}, {"columns", Json::array()}};
+  Json line{{"run", run.name},
+            {"set", test.set},
+            {"lengths", test.lengths()},
+            {"scores", Json::array()},
+            {"columns", Json::array()}};
   std::vector<Json> columns;
   for (const TextScore& score : test.scores()) {
     if (&score != &test.scores().front() && !keeps(run, score.name)) continue;
@@ -235,7 +242,7 @@ void save_kept_runs(const std::vector<RunResult>& runs, const fs::path& data, co
       for (const char* own : {"program", "seed"}) options[program].erase(own);
     }
     const std::string& first = run.made_for.at(0);
-    const fs::path file = directory / (first.substr(0, first.find('-')) + ".jsonl");
+    const fs::path file = directory / (first.substr(0, first.find_first_of("-,:")) + ".jsonl");
     put(files[file], line_of(run, configuration, options[program]));
     for (const TestResult& test : run.tests) put(examples, line_of(run, test, keeps));
   }

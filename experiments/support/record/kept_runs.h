@@ -6,9 +6,10 @@
 ///                       evaluations and starts. `options` are those that differ from options.json; paths below the
 ///                       directory of data begin with {data}. PAPER is what the name of its first row begins with
 ///   options.json        for each program its options, with the values that most runs had
-///   examples.jsonl.gz   a line for each test of a run: the scores, with the number of columns that each has, and the
-///                       columns, with a value for each example. A number in place of a column stands for the column of
-///                       the same line with this number, from 0
+///   examples.jsonl.gz   a line for each test of a run: the number of words of each example's input (`lengths`), the
+///                       scores, with the number of columns that each has, and the columns, with a value for each
+///                       example. A number in place of a column stands for the column of the same line with this
+///                       number, from 0
 #pragma once
 #include <filesystem>
 #include <functional>

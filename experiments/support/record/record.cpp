@@ -211,6 +211,14 @@ std::string TestResult::key() const {
   return fmt::format("{} {} {:016x}", set, examples.size(), hash);
 }
 
+std::vector<std::size_t> TestResult::lengths() const {
+  if (!known_key.empty()) return known_lengths;
+  std::vector<std::size_t> lengths;
+  for (const TestedExample& example : examples)
+    lengths.push_back(split_words(example.input.empty() ? example.reference : example.input).size());
+  return lengths;
+}
+
 Json to_json(const RunResult& result) {
   Json json = {{"row", result.row}, {"seed", result.seed}, {"parameters", result.parameters}};
   if (!result.trial.empty()) json["trial"] = result.trial;
@@ -294,6 +302,19 @@ std::vector<Json> starts_of(const RunResult& run) {
 std::vector<Json> log_of(const RunResult& run) {
   const fs::path file = run.directory / "log.jsonl";
   return run.log.empty() && fs::exists(file) ? read_log(file) : run.log;
+}
+
+double gain_of_last_fifth(const RunResult& run) {
+  double before = std::nan(""), last = before;
+  if (!run.training) return last;
+  for (const Json& line : log_of(run)) {
+    if (!line.contains("dev")) continue;
+    const Json score = line["dev"].value(run.training->score_name, Json());
+    if (!score.is_number()) continue;
+    last = score;
+    if (5 * line.at("update").get<std::int64_t>() <= 4 * run.training->updates) before = last;
+  }
+  return run.training->higher_is_better ? last - before : before - last;
 }
 
 Json start_entry(const std::string& command, Device device) {

@@ -63,8 +63,12 @@ struct TestResult {
   /// Equal for tests on the same examples.
   std::string key() const;
 
+  /// The number of words of each example's input, or of its reference if it has no input; empty if it is not known.
+  std::vector<std::size_t> lengths() const;
+
   mutable std::shared_ptr<const std::vector<TextScore>> known_scores = {};  ///< those of the first call
   std::string known_key = {};  ///< of a kept run, whose examples have no texts; empty: the key of the texts
+  std::vector<std::size_t> known_lengths = {};  ///< of a kept run
 };
 
 /// The result of a training.
@@ -126,6 +130,10 @@ RunResult result_of(const Json& json, const std::function<void(TestResult&)>& re
 std::vector<Json> starts_of(const RunResult& run);
 /// The lines of a run's log.
 std::vector<Json> log_of(const RunResult& run);
+
+/// How much the score that selects the model improved in the last fifth of the training: its last evaluation against
+/// the last one before. Positive: better, also where lower scores are. NaN without two such evaluations.
+double gain_of_last_fifth(const RunResult& run);
 
 /// The time, command, version and machine of this process, and its GPU if `device` is one.
 Json start_entry(const std::string& command, Device device = Device::cpu);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <numeric>
 #include <set>
 #include <tuple>
 
@@ -20,14 +21,13 @@ namespace fovea {
 
 // ---- The runs of a sheet, and their numbers
 
-SheetRuns runs_of(const Sheet& sheet, const std::vector<RunResult>& runs, Rates rates) {
+SheetRuns runs_of(const Sheet& sheet, const std::vector<RunResult>& runs) {
   SheetRuns found;
   std::map<std::string, std::string> examples;  // by task: those of its first run
   std::vector<std::string> names;               // of all rows
   for (const Sheet::Task& task : sheet.tasks)
     for (const Sheet::Row& row : sheet.rows) {
-      names.push_back(name_of(sheet, task, row));
-      const std::string name = name_of(sheet, task, row, rates);
+      const std::string& name = names.emplace_back(name_of(sheet, task, row));
       for (const RunResult& run : runs) {
         if (!run.failure.empty() || std::ranges::count(run.made_for, name) == 0) continue;
         const std::string key = key_of_examples(run);
@@ -42,11 +42,8 @@ SheetRuns runs_of(const Sheet& sheet, const std::vector<RunResult>& runs, Rates 
   for (const RunResult& run : runs)
     for (const std::string& name : run.made_for) {
       if (!name.starts_with(sheet.name + ":") && !name.starts_with(sheet.name + ",")) continue;
-      const bool is_known = std::ranges::any_of(names, [&](const std::string& row) {
-        return name == row || name.starts_with(row + " (");  // a searched rate, or a trial of the search
-      });
-      require(is_known, "{}: was made for '{}', which is no row of the sheet{}", run.directory.string(), name,
-              did_you_mean(name, names));
+      require(std::ranges::count(names, name) > 0, "{}: was made for '{}', which is no row of the sheet{}",
+              run.directory.string(), name, did_you_mean(name, names));
     }
   return found;
 }
@@ -54,6 +51,40 @@ SheetRuns runs_of(const Sheet& sheet, const std::vector<RunResult>& runs, Rates 
 namespace {
 
 constexpr std::string_view mean_prefix = "mean:";
+constexpr std::string_view third_prefixes[] = {"shortest third:", "middle third:", "longest third:"};
+
+/// 0 of "shortest third: BLEU", 2 of "longest third: BLEU"; empty for a metric of all examples.
+std::optional<std::size_t> third_of(const std::string& metric) {
+  const auto found =
+      std::ranges::find_if(third_prefixes, [&](std::string_view prefix) { return metric.starts_with(prefix); });
+  if (found == std::end(third_prefixes)) return {};
+  return std::size_t(found - std::begin(third_prefixes));
+}
+
+/// The metric of one third of the examples, which are sorted by length.
+SummedMetric of_third(const SummedMetric& metric, const std::vector<std::size_t>& lengths, std::size_t third) {
+  std::vector<std::size_t> order(lengths.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, {}, [&](std::size_t example) { return lengths[example]; });
+  SummedMetric part = metric;
+  part.statistics.clear();
+  for (std::size_t k = third * order.size() / 3; k < (third + 1) * order.size() / 3; ++k) {
+    const auto numbers = metric.statistics.begin() + std::ptrdiff_t(order[k] * metric.width);
+    part.statistics.insert(part.statistics.end(), numbers, numbers + std::ptrdiff_t(metric.width));
+  }
+  return part;
+}
+
+/// A score of the first test set, or of a third of its examples; empty if the run does not have it.
+std::optional<SummedMetric> score_metric(const RunResult& run, const std::string& metric) {
+  if (run.tests.empty() || metric.starts_with(mean_prefix)) return {};
+  const TestResult& test = run.tests.front();
+  const TextScore* score = score_of(run, test.set, metrics_of(metric).front());
+  const std::optional<std::size_t> third = third_of(metric);
+  if (!score || !third) return score ? std::optional(score->metric) : std::nullopt;
+  const std::vector<std::size_t> lengths = test.lengths();
+  return lengths.empty() ? std::nullopt : std::optional(of_third(score->metric, lengths, *third));
+}
 
 /// The percentage of an attention within a distance: "2: encoder.last.attention".
 double within(const TestResult& test, const std::string& metric) {
@@ -78,6 +109,7 @@ double within(const TestResult& test, const std::string& metric) {
 }  // namespace
 
 std::vector<std::string> metrics_of(const std::string& metric) {
+  if (const auto third = third_of(metric)) return {trimmed(metric.substr(third_prefixes[*third].size()))};
   if (!metric.starts_with(mean_prefix)) return {metric};
   std::vector<std::string> metrics;
   for (const std::string_view one : split_columns(std::string_view(metric).substr(mean_prefix.size()), ','))
@@ -96,6 +128,10 @@ double measured(const RunResult& run, const std::string& metric) {
   if (run.training && metric == "dev " + run.training->score_name) return run.training->best_score;
   if (run.tests.empty()) return std::nan("");
   const TestResult& test = run.tests.front();
+  if (third_of(metric)) {
+    const std::optional<SummedMetric> part = score_metric(run, metric);
+    return part ? part->value() : std::nan("");
+  }
   constexpr std::string_view within_prefix = "within ";
   if (metric.starts_with(within_prefix)) return within(test, metric.substr(within_prefix.size()));
   if (metric == "source length") return test.source_length.value_or(std::nan(""));
@@ -113,8 +149,7 @@ SeededScore seeded_score(const SeedRuns& runs, const std::string& metric, double
   SeededScore scores{.values = {}, .factor = factor};
   for (const RunResult* run : runs) {
     if (const double value = measured(*run, metric); !std::isnan(value)) scores.values.push_back(factor * value);
-    if (const TextScore* score = run->tests.empty() ? nullptr : score_of(*run, run->tests.front().set, metric))
-      scores.metrics.push_back(score->metric);
+    if (std::optional<SummedMetric> score = score_metric(*run, metric)) scores.metrics.push_back(std::move(*score));
   }
   if (scores.values.size() == runs.size())
     for (const RunResult* run : runs) scores.seeds.push_back(run->seed);
@@ -182,6 +217,24 @@ struct MeasuredSheet {
     }
     for (const Sheet::Row& row : sheet.rows) rows.push_back(score(column, row));
     return seed_spread(rows);
+  }
+
+  /// How trainings ended: their mean gain in the last fifth, and the standard deviation of the difference between two
+  /// seeds, both of the score that selects the models. Without a second seed that deviation is not known, and is 0.
+  struct Ending {
+    double gain = std::nan(""), between_seeds = 0;
+
+    bool has_converged() const { return !(gain > between_seeds); }
+  };
+  Ending ending(const Sheet::Column& column, const Sheet::Row& row) const {
+    const SeedRuns& trained = runs(column, row.model.empty() ? row : sheet.row(row.model));
+    std::vector<double> gains;
+    for (const RunResult* run : trained) gains.push_back(gain_of_last_fifth(*run));
+    if (std::isnan(mean(gains))) return {};
+    Sheet::Column selects = column;
+    selects.metric = "dev " + trained.front()->training->score_name;
+    selects.factor = 1;
+    return {mean(gains), std::sqrt(2 * spread(selects).within_rows.variance)};
   }
 
   bool has_runs(const std::string& task) const {
@@ -294,24 +347,28 @@ std::vector<CheckedClaim> check_claims(const Sheet& sheet, const SheetRuns& runs
     CheckedClaim& one = checked.emplace_back(CheckedClaim{.claim = claim, .sign = sign});
     const Side left = one.left = side_of(measured, trimmed(claim.text.substr(0, at)));
     const Side right = one.right = side_of(measured, trimmed(claim.text.substr(at + sign.size() + 2)));
-    one.words = words_of(left, *relation, right);
+    one.words = claim.says.empty() ? words_of(left, *relation, right) : claim.says;
     one.decimals = left.column ? left.column->decimals : 2;
-    one.in_paper = left.in_paper - right.in_paper;
     if (std::isnan(left.value) || std::isnan(right.value)) continue;
-    one.numbers = fmt::format("{:.4g} and {:.4g}", left.value, right.value);
     const double tolerance = 1e-6 * std::max({1.0, std::abs(left.value), std::abs(right.value)});
     one.verdict = relation->holds(left.value, right.value, tolerance) ? Verdict::holds : Verdict::fails;
     if (claim.is_required || sign == "=" || !left.column || left.column != right.column) continue;
     const Sheet::Column& column = *left.column;
     if (column.metric == "steps/s" || column.metric == "ms/sentence") {
       one.verdict = Verdict::open;
-      one.why_open = "speeds are not judged, because other work changes them";
+      one.why_open = "other work changes speeds";
       continue;
     }
     if (!spreads.contains(&column)) spreads[&column] = measured.spread(column);
     one.difference =
         seeded_difference(measured.score(column, *left.row), measured.score(column, *right.row), spreads[&column]);
+    if (std::isnan(one.difference->standard_error)) continue;
     one.verdict = verdict_on(*one.difference, sign);
+    for (const Sheet::Row* row : {left.row, right.row})
+      if (!measured.ending(column, *row).has_converged()) {
+        one.verdict = Verdict::open;
+        one.why_open = "not converged";
+      }
   }
   return checked;
 }
@@ -321,58 +378,43 @@ namespace {
 const char* word_of(Verdict verdict) {
   return verdict == Verdict::holds   ? "holds"
          : verdict == Verdict::fails ? "does not hold"
-         : verdict == Verdict::open  ? "cannot tell"
+         : verdict == Verdict::open  ? "open"
                                      : "not measured";
 }
-
-/// Whether the numbers do not differ clearly, but the paper's difference lies outside their interval.
-bool excludes_the_papers(const CheckedClaim& one) {
-  if (one.verdict != Verdict::open || !one.difference) return false;
-  const auto [low, high] = one.difference->interval();
-  return one.in_paper < low || one.in_paper > high;
-}
-
-constexpr const char* paper_is_outside = "; the paper's lies outside the interval";
 
 }  // namespace
 
 std::string CheckedClaim::verdict_text() const {
-  const char* text = word_of(verdict);
-  if (!why_open.empty()) return fmt::format("{}: {}", text, why_open);
+  std::string text = word_of(verdict);
+  if (!why_open.empty()) return text + ": " + why_open;
   if (!difference) return text;
-  if (difference_text().empty())
-    return fmt::format("{}: that needs a second seed, or scores of the same test examples", text);
-  if (verdict == Verdict::open)
-    return fmt::format("{}: a difference of {:.{}f} would have been found four times in five{}{}", text,
-                       difference->visible(), decimals, excludes_the_papers(*this) ? paper_is_outside : "",
-                       difference->covers_seeds ? "" : "; one seed");
-  return difference->covers_seeds ? text : fmt::format("{}; one seed, and others may say otherwise", text);
+  if (std::isnan(difference->standard_error)) return text + " in one training";
+  if (verdict == Verdict::open) {
+    const auto [low, high] = difference->interval();
+    text += fmt::format(": {:.{}f} would show", difference->visible(), decimals);
+    if (in_paper() < low || in_paper() > high) text += "; the paper's is outside";
+  }
+  return text + (difference->covers_seeds ? "" : "; one seed");
 }
 
-std::string CheckedClaim::outcome_text() const {
-  const std::string interval = difference_text();
-  const std::string text = fmt::format("{}: {}", interval.empty() ? numbers : interval, word_of(verdict));
-  if (!why_open.empty()) return text + "; " + why_open;
-  const bool is_of_one_seed = difference && (interval.empty() || !difference->covers_seeds);
-  return text + (excludes_the_papers(*this) ? paper_is_outside : "") + (is_of_one_seed ? "; one seed" : "");
+std::string CheckedClaim::ours_text() const {
+  if (std::isnan(left.value) || std::isnan(right.value)) return "";
+  const std::string interval = difference ? interval_text(*difference, decimals) : "";
+  return interval.empty() ? fmt::format("{:.4g} and {:.4g}", left.value, right.value)
+                          : fmt::format("{:.{}f} ({})", difference->value, decimals, interval);
 }
 
 std::vector<Cell> CheckedClaim::cells() const {
-  return {words + (claim.is_required ? ", at any size" : ""), Cell::number(in_paper, decimals), numbers,
-          difference_text(), verdict_text()};
-}
-
-std::string CheckedClaim::difference_text() const {
-  const std::string interval = difference ? interval_text(*difference, decimals) : "";
-  return interval.empty() ? "" : fmt::format("{:.{}f} ({})", difference->value, decimals, interval);
+  return {words + (claim.is_required ? ", at any size" : ""), Cell::number(in_paper(), decimals), ours_text(),
+          verdict_text()};
 }
 
 // ---- Tables
 
 namespace {
 
-/// Appends a column of the sheet as up to four of the table: the paper's number, ours, p and the interval of the
-/// difference from the first row.
+/// Appends a column of the sheet as up to five of the table: the paper's number, ours, p and the interval of the
+/// difference from the first row, and the gain of the last fifth of the training.
 void add_columns(std::vector<Column<Sheet::Row>>& columns, const MeasuredSheet& measured, const Sheet::Column& column) {
   const bool has_tasks = measured.sheet.tasks.size() > 1;  // they have the paper's names, so that ours need their own
   const std::string of_task = measured.prefix(column), name = of_task + column.heading;
@@ -405,6 +447,13 @@ void add_columns(std::vector<Column<Sheet::Row>>& columns, const MeasuredSheet& 
         interval_text(seeded_difference(measured.score(column, row), measured.score(column, measured.plain()), spread),
                       column.decimals));
   });
+  const auto has_gain = [&](const Sheet::Row& row) { return !std::isnan(measured.ending(column, row).gain); };
+  if (std::ranges::any_of(measured.sheet.rows, has_gain))
+    columns.push_back({of_task + "last gain", [&](const Sheet::Row& row) {
+                         const MeasuredSheet::Ending ending = measured.ending(column, row);
+                         const char* mark = ending.has_converged() ? "" : " †";
+                         return std::isnan(ending.gain) ? Cell() : Cell(fmt::format("{:.2f}{}", ending.gain, mark));
+                       }});
 }
 
 }  // namespace
@@ -423,16 +472,53 @@ Table sheet_table(const Sheet& sheet, const SheetRuns& runs) {
   return table_of(columns, rows);
 }
 
+namespace {
+
+/// "+0.64 ± 0.95 (2)†", of the first row "38.43 (3)".
+Cell difference_cell(const MeasuredSheet& measured, const Sheet::Column& column, const Sheet::Row& row,
+                     const SeedSpread& spread) {
+  const SeededScore ours = measured.score(column, row), plain = measured.score(column, measured.plain());
+  if (ours.values.empty() || plain.values.empty()) return {};
+  std::string text = fmt::format("{:.{}f}", mean(ours.values), column.decimals);
+  if (row.name != measured.plain().name) {
+    const SeededDifference difference = seeded_difference(ours, plain, spread);
+    text = fmt::format("{:+.{}f}", difference.value, column.decimals);
+    if (const double reach = difference.interval().high - difference.value; !std::isnan(reach))
+      text += fmt::format(" ± {:.{}f}", reach, column.decimals);
+  }
+  const char* mark = measured.ending(column, row).has_converged() ? "" : "†";
+  return fmt::format("{} ({}){}", text, ours.values.size(), mark);
+}
+
+}  // namespace
+
+Table difference_table(const Sheet& sheet, const SheetRuns& runs) {
+  const MeasuredSheet measured{sheet, runs};
+  std::vector<Column<Sheet::Row>> columns{{"method", [](const Sheet::Row& row) { return Cell(row.name); }}};
+  for (const Sheet::Column& column : sheet.columns)
+    if (measured.has_ours(column))
+      columns.push_back({measured.prefix(column) + column.heading,
+                         [&measured, &column, spread = measured.spread(column)](const Sheet::Row& row) {
+                           return difference_cell(measured, column, row, spread);
+                         }});
+  std::vector<Sheet::Row> rows = sheet.rows;
+  std::erase_if(rows, [&](const Sheet::Row& row) {
+    return std::ranges::all_of(sheet.columns, [&](auto& column) { return measured.ours(column, row).empty(); });
+  });
+  return table_of(columns, rows);
+}
+
 std::vector<Finding::NamedTable> tables_of(const Sheet& sheet, const SheetRuns& runs) {
   std::vector<Finding::NamedTable> tables{{sheet.title, sheet_table(sheet, runs), sheet_caption(sheet, runs)}};
   if (sheet.claims.empty()) return tables;
-  Table table({"statement", "difference, paper", "ours", "difference, ours (95 % interval)", "verdict"});
+  Table table({"statement", "difference, paper", "ours (95 % interval)", "verdict"});
   for (const CheckedClaim& one : check_claims(sheet, runs)) table.row(one.cells());
   tables.push_back({.name = "Statements about the table", .table = table});
   return tables;
 }
 
 std::string setting_of(const Sheet& sheet, const SheetRuns& runs) {
+  if (sheet.compares_methods) return sheet.about;  // its tasks are no paper's
   std::string setting = sheet.about;
   for (const Sheet::Task& task : sheet.tasks)
     if (const std::string ours = MeasuredSheet{sheet, runs}.data(task.name); !ours.empty())
@@ -455,11 +541,14 @@ std::string sheet_caption(const Sheet& sheet, const SheetRuns& runs) {
                          has_one_seed ? "one seed." : "mean ± standard deviation over seeds.");
   const bool has_tests = std::ranges::any_of(sheet.columns, [&](auto& column) { return measured.is_tested(column); });
   if (!has_tests) return caption;
-  return caption + fmt::format(
-                       " p: against '{}', two-sided paired bootstrap over the test examples, all seeds pooled, which "
-                       "says nothing about other seeds; the papers' tests may be others. Difference: from the same "
-                       "row, the 95 % interval, which also covers other seeds if any row has several.",
-                       measured.plain().name);
+  return caption +
+         fmt::format(
+             " p: against '{}', two-sided paired bootstrap over the test examples, all seeds pooled, which "
+             "says nothing about other seeds; the papers' tests may be others. Difference: from the same "
+             "row, the 95 % interval, which also covers other seeds if any row has several. Last gain: of the "
+             "score that selects the models, in the last fifth of the training; †: more than two seeds "
+             "differ, so that the row had not converged, and is not judged.",
+             measured.plain().name);
 }
 
 std::string untrained(const Sheet& sheet, const SheetRuns& runs, const std::string& tier) {

@@ -50,8 +50,7 @@ Recipe recipe_of(const Json& json, const std::map<std::string, Recipe>& known,
                           .machine = tier.value("machine", ""),
                           .variables = std::move(all),
                           .minutes = tier.value("minutes", 0.0),
-                          .seeds = tier.value("seeds", std::vector<std::uint64_t>{1}),
-                          .search_flags = tier.value("search_flags", "")};
+                          .seeds = tier.value("seeds", std::vector<std::uint64_t>{1})};
   }
   return recipe;
 }
@@ -98,6 +97,7 @@ Sheet sheet_of(const Json& json) {
   sheet.title = json.at("title");
   sheet.about = json.value("about", "");
   sheet.item = json.at("item");
+  sheet.compares_methods = json.value("compares_methods", false);
   for (const Json& task : json.at("tasks"))
     sheet.tasks.push_back({task.at("name"), task.value("data", ""), task.at("recipe"), task.value("flags", "")});
   for (const Json& column : json.at("columns")) {
@@ -188,9 +188,8 @@ bool Sheet::is_trained(const Row& row, const Task& of, const std::string& tier) 
   return !row.is_cited && has(row.tasks, of.name) && has(row.tiers, tier) && recipe(of).tiers.contains(tier);
 }
 
-std::string name_of(const Sheet& sheet, const Sheet::Task& task, const Sheet::Row& row, Rates rates) {
-  return fmt::format("{}{}: {}{}", sheet.name, sheet.tasks.size() > 1 ? ", " + task.name : "", row.name,
-                     rates == Rates::searched ? " (searched rate)" : "");
+std::string name_of(const Sheet& sheet, const Sheet::Task& task, const Sheet::Row& row) {
+  return fmt::format("{}{}: {}", sheet.name, sheet.tasks.size() > 1 ? ", " + task.name : "", row.name);
 }
 
 // ---- Flags

@@ -36,7 +36,6 @@ struct Recipe {
     std::map<std::string, std::string> variables;
     double minutes = 0;  ///< estimate for one training on one core
     std::vector<std::uint64_t> seeds{1};
-    std::string search_flags;  ///< of the shorter trainings that searched learning rates; empty: there were none
   };
   std::string program;
   std::map<std::string, Tier> tiers;  ///< "smoke", "mini", "paper"
@@ -74,6 +73,7 @@ struct Sheet {
   };
 
   std::string name, title, about, item;
+  bool compares_methods = false;  ///< the page of results begins with such sheets, as differences from the first row
   std::vector<Task> tasks;
   std::vector<Column> columns;
   std::vector<Row> rows;
@@ -86,12 +86,9 @@ struct Sheet {
   bool is_trained(const Row& row, const Task& task, const std::string& tier) const;
 };
 
-/// Where the learning rates of runs come from: the flags of a recipe, or for each row a search for the best one.
-enum class Rates { given, searched };
-
 /// The name by which runs belong to a row (--made-for): "nguyen-table-6: Vaswani", of a sheet with several tasks
-/// "nguyen-table-1, En-De: Vaswani"; with a searched learning rate " (searched rate)" follows.
-std::string name_of(const Sheet& sheet, const Sheet::Task& task, const Sheet::Row& row, Rates rates = Rates::given);
+/// "nguyen-table-1, En-De: Vaswani".
+std::string name_of(const Sheet& sheet, const Sheet::Task& task, const Sheet::Row& row);
 
 /// The names of the files in experiments/sheets, sorted.
 std::vector<std::string> sheet_names();
@@ -125,19 +122,25 @@ struct SheetRuns : std::map<std::pair<std::string, std::string>, SeedRuns> {
 /// The runs that were made for the sheet's rows (name_of()), sorted by their seeds. Left out are failed runs, runs that
 /// were tested on other examples than the first run of the same task, and runs that differ from a row's first run in
 /// more than the seed. Throws Error for a run that was made for a row of this sheet that does not exist.
-SheetRuns runs_of(const Sheet& sheet, const std::vector<RunResult>& runs, Rates rates);
+SheetRuns runs_of(const Sheet& sheet, const std::vector<RunResult>& runs);
 
 /// A number of a run by its name: a score or measurement of the first test set ("BLEU", "window"), "dev BLEU", the mean
-/// of several ("mean: ROUGE-1 F1, ROUGE-2 F1"), "parameters", "steps/s" (by processor time), "ms/sentence", "source
-/// length", "within 2: encoder.last.attention" (the percentage of an attention within a distance, with --spread; the
-/// layer is first, middle, which only stacks of three or more layers have, or last). NaN if the run does not have it.
+/// of several ("mean: ROUGE-1 F1, ROUGE-2 F1"), a score of a third of the test examples ("longest third: BLEU", by the
+/// words of their inputs; also shortest and middle), "parameters", "steps/s" (by processor time), "ms/sentence",
+/// "source length", "within 2: encoder.last.attention" (the percentage of an attention within a distance, with
+/// --spread; the layer is first, middle, which only stacks of three or more layers have, or last). NaN if the run does
+/// not have it.
 double measured(const RunResult& run, const std::string& metric);
 
-/// The metrics that a column's metric is made of: several if it is a mean ("mean: ROUGE-1 F1, ROUGE-2 F1").
+/// The scores that a column's metric is made of: several if it is a mean ("mean: ROUGE-1 F1, ROUGE-2 F1").
 std::vector<std::string> metrics_of(const std::string& metric);
 
 /// The sheet as the paper prints it: for each column the paper's numbers beside ours. Rows without any are left out.
 Table sheet_table(const Sheet& sheet, const SheetRuns& runs);
+/// A row for each method, a column for each number of the sheet: of the first row the number, of the others the
+/// difference from it ± half of its 95 % interval; then the number of seeds in parentheses, and † if the trainings had
+/// not converged. Rows and columns without runs are left out.
+Table difference_table(const Sheet& sheet, const SheetRuns& runs);
 /// For captions: the setting of the paper's experiment (model, data, decoding), then for each task the data set that
 /// our runs were trained on and the paper's.
 std::string setting_of(const Sheet& sheet, const SheetRuns& runs);
@@ -145,7 +148,9 @@ std::string setting_of(const Sheet& sheet, const SheetRuns& runs);
 std::string sheet_caption(const Sheet& sheet, const SheetRuns& runs);
 
 /// The verdict of the runs on a claim. An expectation holds, or does not, if the 95 % interval of the difference is on
-/// one side of 0; otherwise we cannot tell. Claims that must hold at any size are compared number with number.
+/// one side of 0; otherwise it is open. It is open, too, where the trainings of a row had not converged: where in the
+/// last fifth of the updates they still gained more, by the score that selects the models, than two seeds differ in it.
+/// Numbers without an interval, and claims that must hold at any size, are compared number with number.
 enum class Verdict { holds, fails, open, not_measured };
 
 /// A claim with its outcome.
@@ -164,30 +169,28 @@ struct CheckedClaim {
     }
   };
   Sheet::Claim claim;
-  std::string numbers = {};  ///< "31.2 and 30.41"
   Verdict verdict = Verdict::not_measured;
   std::optional<SeededDifference> difference = {};  ///< left minus right; empty: compared number with number
   std::string why_open = {};                        ///< the reason why it is not judged; empty: it is
   std::string words = {};                           ///< "BLEU of 'Yang' is above that of 'Vaswani'"
   std::string sign = {};                            ///< "<"
   Side left = {}, right = {};
-  double in_paper = std::nan("");  ///< the difference of the paper's numbers; NaN: it has none
   int decimals = 2;
 
-  /// A row of a table of statements: words, the paper's difference, our numbers, our difference, verdict.
+  /// The difference of the paper's numbers; NaN: it has none.
+  double in_paper() const { return left.in_paper - right.in_paper; }
+  /// A row of a table of statements: words, the paper's difference, ours, verdict.
   std::vector<Cell> cells() const;
   /// Whether two tables state the same about the same runs.
   bool is_same_comparison(const CheckedClaim& other) const {
     return claim.is_required == other.claim.is_required && sign == other.sign && left.is_same(other.left) &&
            right.is_same(other.right);
   }
-  /// "holds", "cannot tell: a difference of 1.21 would have been found four times in five"
+  /// "0.79 (0.12 to 1.46)", or without an interval the two numbers: "4.109 and 8.996". Empty if they are not measured.
+  std::string ours_text() const;
+  /// "holds"; "holds in one training", of numbers without an interval; "open: 1.21 would show", the difference that
+  /// four of five such experiments would find.
   std::string verdict_text() const;
-  /// "0.79 (0.12 to 1.46)"; empty without a difference.
-  std::string difference_text() const;
-  /// The difference, or the numbers where there is none, and the verdict in few words: "0.79 (0.12 to 1.46): holds; one
-  /// seed".
-  std::string outcome_text() const;
 };
 std::vector<CheckedClaim> check_claims(const Sheet& sheet, const SheetRuns& runs);
 

@@ -1,8 +1,6 @@
 #include "experiments/support/reproduce/needed_runs.h"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 #include <set>
 
 #include <fmt/core.h>
@@ -138,7 +136,7 @@ SeedRuns NeededRuns::finished(const TableRow& row) {
   return runs;
 }
 
-SheetRuns NeededRuns::finished(const Sheet& sheet, Rates rates) {
+SheetRuns NeededRuns::finished(const Sheet& sheet) {
   if (alike_.empty()) {
     std::map<std::string, AlikeRuns> alike;
     std::set<std::string> known;
@@ -153,74 +151,9 @@ SheetRuns NeededRuns::finished(const Sheet& sheet, Rates rates) {
   for (const TableRow& row : rows_) {
     if (row.sheet->name != sheet.name) continue;
     runs.alike[row.task->name] = alike_.at(row.recipe(tier_).flags);
-    if (rates == Rates::searched) continue;
     if (SeedRuns of_row = finished(row); !of_row.empty()) runs[{row.row->name, row.task->name}] = std::move(of_row);
   }
-  if (rates == Rates::searched && !search_tables(sheet).empty())
-    for (auto& [key, of_row] : fovea::runs_of(sheet, all_kept_, rates)) {
-      for (const RunResult* run : of_row) read_[run->name] = run;
-      runs[key] = of_row;
-    }
   return runs;
-}
-
-std::vector<NeededRuns::Trial> NeededRuns::trials_of(const TableRow& row) const {
-  const std::string prefix = fovea::name_of(*row.sheet, *row.task, *row.row) + " (trial: ";
-  std::vector<Trial> trials;
-  if (row.recipe(tier_).search_flags.empty()) return {};
-  for (const RunResult& run : all_kept_)
-    for (const std::string& name : run.made_for)
-      if (name.starts_with(prefix))
-        trials.push_back({name.substr(prefix.size(), name.size() - prefix.size() - 1), &run});
-  return trials;
-}
-
-std::vector<Finding::NamedTable> NeededRuns::search_tables(const Sheet& sheet) {
-  constexpr double none = -std::numeric_limits<double>::infinity();
-  const auto worth = [](const Trial& trial) {
-    const auto& training = trial.run->training;
-    if (!training || !trial.run->failure.empty()) return none;
-    return training->higher_is_better ? training->best_score : -training->best_score;
-  };
-  std::map<std::string, Finding::NamedTable> tables;  // by task
-  for (const TableRow& row : rows_) {
-    const std::vector<Trial> trials = row.sheet->name == sheet.name ? trials_of(row) : std::vector<Trial>();
-    if (trials.empty()) continue;
-    const auto best =
-        std::ranges::max_element(trials, [&](const Trial& a, const Trial& b) { return worth(a) < worth(b); });
-    std::vector<std::string> headings{"model"};
-    std::vector<Cell> cells{row.row->name};
-    for (const Trial& trial : trials) {
-      read_[trial.run->name] = trial.run;
-      headings.push_back(trial.rate);
-      cells.push_back(worth(trial) == none ? Cell("failed")
-                                           : Cell::number(std::abs(worth(trial)), 2).strong(&trial == &*best));
-    }
-    const std::string task = sheet.tasks.size() > 1 ? ", " + row.task->name : "";
-    auto [table, is_new] = tables.try_emplace(
-        row.task->name, Finding::NamedTable{sheet.title + ": search for learning rates" + task, Table(headings)});
-    table->second.table.row(cells);
-    if (is_new)
-      table->second.caption = fmt::format(
-          "The best {} on the development set of short trainings with one seed "
-          "and the flags {}. The best of each row "
-          "is bold, and its rate is chosen; the given one if all failed.",
-          best->run->training ? best->run->training->score_name : "score", row.recipe(tier_).search_flags);
-  }
-  std::vector<Finding::NamedTable> sorted;
-  for (const Sheet::Task& task : sheet.tasks)
-    if (const auto found = tables.find(task.name); found != tables.end()) sorted.push_back(std::move(found->second));
-  return sorted;
-}
-
-std::pair<std::size_t, std::size_t> NeededRuns::complete_rows(const Sheet& sheet) {
-  std::size_t complete = 0, rows = 0;
-  for (const TableRow& row : rows_) {
-    if (row.sheet->name != sheet.name) continue;
-    ++rows;
-    complete += finished(row).size() == row.runs.size();
-  }
-  return {complete, rows};
 }
 
 std::vector<const RunResult*> NeededRuns::read_runs() const {

@@ -56,12 +56,8 @@ class NeededRuns {
   /// The arguments with which a program makes a run, or continues it.
   std::vector<std::string> arguments(const std::string& name) const;
 
-  /// The finished runs of a sheet's rows; with searched learning rates those that are kept.
-  SheetRuns finished(const Sheet& sheet, Rates rates = Rates::given);
-  /// For each task of a sheet whose learning rates were searched, a table of the trials that are kept.
-  std::vector<Finding::NamedTable> search_tables(const Sheet& sheet);
-  /// How many rows of a sheet, counted once for each task, have all their runs, and how many there are.
-  std::pair<std::size_t, std::size_t> complete_rows(const Sheet& sheet);
+  /// The finished runs of a sheet's rows.
+  SheetRuns finished(const Sheet& sheet);
   /// The runs that were read for tables.
   std::vector<const RunResult*> read_runs() const;
   /// The names of the scores that columns of tables show for runs that are trained as this one is.
@@ -78,12 +74,6 @@ class NeededRuns {
     const Recipe::Tier& recipe(const std::string& tier) const { return sheet->recipe(*task).tiers.at(tier); }
   };
   RunJob job_of(const TableRow& row, std::uint64_t seed) const;
-  /// A short training of the search for a row's learning rate.
-  struct Trial {
-    std::string rate;  ///< "the given rate" for that of the recipe
-    const RunResult* run;
-  };
-  std::vector<Trial> trials_of(const TableRow& row) const;
   SeedRuns finished(const TableRow& row);
 
   std::string tier_;

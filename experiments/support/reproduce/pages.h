@@ -15,10 +15,10 @@ std::vector<std::string> problems_of(NeededRuns& needed, const Item& item);
 Finding report_on(NeededRuns& needed, const std::vector<Item>& items,
                   const std::vector<std::vector<std::string>>& problems);
 
-/// Writes the page of results as Markdown, atomically. A section for each paper with finished runs: our own words about
-/// it, if experiments/sheets/PAPER.md has any ("nguyen.md"); the verdicts on its statements; its tables, with the
-/// learning rates of the recipes and, where all rows were searched, with searched ones; and how all of it was made.
-/// Throws Error if no run is finished, and if a record is damaged.
+/// Writes the page of results as Markdown, atomically: how methods differ from plain attention (sheets with
+/// Sheet::compares_methods), our own words about each paper, if experiments/sheets/PAPER.md has any ("nguyen.md"), the
+/// verdicts on the papers' statements, and how all of it was made. Throws Error if no run is finished, and if a record
+/// is damaged.
 void write_results(NeededRuns& needed, const std::vector<Item>& items, const std::filesystem::path& file);
 
 }  // namespace fovea
