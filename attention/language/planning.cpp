@@ -5,7 +5,7 @@
 #include <map>
 #include <sstream>
 
-#include "attention/language/option_reader.h"
+#include "attention/language/formula_text.h"
 #include "attention/layers/mechanism.h"
 #include "attention/layers/multi_head.h"
 #include "tensor/support/in_quotes.h"
@@ -57,7 +57,7 @@ struct PlannedGroup {
   if (find_combination(written.name))
     fail_at(text, written.column, written.name + "(...) cannot be a term of a sum",
             "; put the sum inside it: " + written.name + "(dot + gaussian)");
-  std::vector<std::string> names{"heads"};
+  std::vector<std::string> names{"heads", formula_word};
   for (const MethodEntry& known : registered_methods()) names.emplace_back(known.card.name);
   for (const Combination& known : combinations()) names.emplace_back(known.card.name);
   std::string advice = did_you_mean(written.name, names);
@@ -67,11 +67,11 @@ struct PlannedGroup {
 
 PlannedMethod plan_method(const std::string& text, const MethodText& written) {
   const MethodEntry* entry = find_method(written.name);
-  if (!entry) refuse_name(text, written);
+  if (!entry && written.name != formula_word) refuse_name(text, written);
   OptionReader reader(text, written);
   PlannedMethod plan;
   plan.name = written.name;
-  plan.make = entry->configure(reader);
+  plan.make = entry ? entry->configure(reader) : formula_maker(text, written, reader);
   plan.layers = read_range(reader, text, "layers");
   plan.heads = read_range(reader, text, "heads");
   reader.refuse_unknown();

@@ -84,6 +84,13 @@ inline std::vector<std::string> all_specifications() {
                                   "concat(multi_head(additive+gaussian, heads=3), multi_head(alibi, heads=1), "
                                   "head_input=split)",
                                   "multi_head(heads(local_p(half_width=1)*1, man*1))",
+                                  "pointwise('z - exp(slope) * abs(j - i)', slope=head)",
+                                  "pointwise('where(j <= i, tanh(z) * key + table, z - pair * query ** 2)', key=key, "
+                                  "table=offset:2, pair=pair, query=query)+window",
+                                  "pointwise('w * sigmoid(a - 0.5 * j) * (1 - near / (1 + (j - i) ** 2))', a=query, "
+                                  "near=head, heads=2)+relative(clip=2)",
+                                  "classic(gaussian+gate+rotary, heads=2)",
+                                  "classic(heads(additive+window*1, pointwise('z + a', a=offset:1)*2), heads=3)",
                                   "sparsemax+window",
                                   "heads(sparsemax*1, global*1)",
                                   "heads(sparsemax*1, laplace*1)+gaussian",

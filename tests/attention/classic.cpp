@@ -395,7 +395,7 @@ BOOST_AUTO_TEST_CASE(heads_over_the_inputs_are_those_of_identical_projections) {
   for (Place place : all_places())
     for (const std::string& sum : std::vector<std::string>{"gaussian(window=query) + gate + relative(clip=2)",
                                                            "heads(window*1, additive + alibi*2)",
-                                                           "rotary(heads=2-3) + t5"}) {
+                                                           "rotary(heads=2-3) + pointwise('z * a', a=offset:1)"}) {
       if (place == Place::cross && sum.find("relative") != std::string::npos) continue;
       const AttentionShape shape{.model_dim = d, .heads = 3, .place = place};
       const auto classic = attention_factory("classic(" + sum + ", heads=3)")(shape);
