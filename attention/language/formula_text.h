@@ -1,8 +1,9 @@
 /// Pointwise formulas as text: pointwise("z - exp(slope) * abs(j - i)", slope=head).
 ///
 /// A formula of z changes the logit z of each pair, and is one of the biases; a formula of w changes the weight w, and
-/// is one of the windows. Further names are i and j, the positions of query and key in tokens, counted from 0, and the
-/// captures. The syntax is Python's:
+/// is one of the windows. Further names are i and j, the positions of query and key in their row in tokens, counted
+/// from 0, and the captures. Where a row has several documents, only j - i is the same as in rows of their own. The
+/// syntax is Python's:
 ///
 ///   + - * /    ** with a whole number from 1 to 16    < <= > >= == !=    and or not    ( )
 ///   abs exp log log1p sqrt floor tanh sigmoid softplus erf sin cos    minimum(a, b) maximum(a, b)
