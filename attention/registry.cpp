@@ -1,6 +1,6 @@
 #include "attention/registry.h"
 
-#include "attention/language/specification.h"
+#include "attention/language/formula_text.h"
 #include "attention/layers/mechanism.h"
 #include "attention/methods/activation.h"
 #include "attention/methods/adaptive_span.h"
@@ -141,7 +141,7 @@ const Combination* find_combination(const std::string& name) {
 }
 
 void require_free_name(const std::string& name) {
-  require(!find_method(name) && !find_combination(name) && name != "heads",
+  require(!find_method(name) && !find_combination(name) && name != "heads" && name != formula_word,
           "register_method: there is a method '{}' already", name);
 }
 

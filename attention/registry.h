@@ -4,7 +4,9 @@
 ///   sum           = term { "+" term }
 ///   term          = name [ "(" option { "," option } ")" ]     gaussian(window=query, layers=1-3)
 ///                 | "heads" "(" share { "," share } ")"        heads(global*4, gaussian*4)
-///   combination   = "classic" "(" sum ")"                      classic(additive + flexible)
+///                 | "pointwise" "(" formula { "," capture } ")"
+///                                                              pointwise("z - exp(slope) * abs(j - i)", slope=head)
+///   combination   = "classic" "(" sum { "," option } ")"       classic(additive + flexible)
 ///                 | "multi_head" "(" sum { "," option } ")"    multi_head(relative + window, heads=2)
 ///                 | ( "average" | "concat" ) "(" share or option { "," share or option } ")"
 ///   option        = name "=" value
@@ -15,7 +17,8 @@
 /// without projections (mechanism.h); multi_head(sum) has projections there too: average(multi_head(global),
 /// multi_head(gaussian), laplace). Every method also takes the options layers=FIRST-LAST and heads=FIRST-LAST, counted
 /// from 1, which restrict the layers and heads that it acts on; inside multi_head(...), heads= counts the heads of that
-/// mechanism. The method "global" adds no term: plain attention.
+/// mechanism. The method "global" adds no term: plain attention. A formula in quotes is a method of one's own
+/// (language/formula_text.h).
 #pragma once
 #include <functional>
 #include <memory>

@@ -5,7 +5,7 @@
 #include <map>
 #include <sstream>
 
-#include "attention/language/option_reader.h"
+#include "attention/language/formula_text.h"
 #include "attention/layers/mechanism.h"
 #include "attention/layers/multi_head.h"
 #include "tensor/support/in_quotes.h"
@@ -57,7 +57,7 @@ struct PlannedGroup {
   if (find_combination(written.name))
     fail_at(text, written.column, written.name + "(...) cannot be a term of a sum",
             "; put the sum inside it: " + written.name + "(dot + gaussian)");
-  std::vector<std::string> names{"heads"};
+  std::vector<std::string> names{"heads", formula_word};
   for (const MethodEntry& known : registered_methods()) names.emplace_back(known.card.name);
   for (const Combination& known : combinations()) names.emplace_back(known.card.name);
   std::string advice = did_you_mean(written.name, names);
@@ -67,11 +67,11 @@ struct PlannedGroup {
 
 PlannedMethod plan_method(const std::string& text, const MethodText& written) {
   const MethodEntry* entry = find_method(written.name);
-  if (!entry) refuse_name(text, written);
+  if (!entry && written.name != formula_word) refuse_name(text, written);
   OptionReader reader(text, written);
   PlannedMethod plan;
   plan.name = written.name;
-  plan.make = entry->configure(reader);
+  plan.make = entry ? entry->configure(reader) : formula_maker(text, written, reader);
   plan.layers = read_range(reader, text, "layers");
   plan.heads = read_range(reader, text, "heads");
   reader.refuse_unknown();
@@ -127,6 +127,26 @@ class PartNames {
   std::map<std::string, int> uses_;
 };
 
+/// Constructs the methods that act on this layer. method_shape(heads) is the shape of a method on this number of heads.
+/// Throws Error for layers or heads that the model does not have.
+template <class ShapeOfMethod>
+PlacedMethods make_methods(const std::string& text, const std::vector<PlannedGroup>& groups,
+                           const AttentionShape& shape, const ShapeOfMethod& method_shape) {
+  PlacedMethods placed;
+  PartNames names;
+  for (const PlannedGroup& group : groups) {
+    for (const PlannedMethod& plan : group.sum) {
+      if (plan.heads.last > shape.heads)
+        fail_at(text, plan.heads.column, fmt::format("heads={}-{}", plan.heads.first, plan.heads.last),
+                fmt::format(", but there are {} heads", shape.heads));
+      if (!is_on_layer(text, plan, shape)) continue;
+      int last = plan.heads.last ? plan.heads.last : shape.heads, count = last - plan.heads.first + 1;
+      placed.push_back({plan.make(method_shape(count)), names.next(plan.name), plan.heads.first - 1, count});
+    }
+  }
+  return placed;
+}
+
 // ---- Projected multi-head attention
 
 /// The shape for a method on `heads` heads. value_dim is the width of all heads together.
@@ -144,34 +164,25 @@ MethodShape shape_of_projected(const AttentionShape& shape, int heads, std::int6
           .key_state_dim = shape.key_dim > 0 ? shape.key_dim : shape.model_dim};
 }
 
-/// Constructs the methods that act on this layer. value_dim is the width of the values of all heads together. Throws
-/// Error for layers or heads that the model does not have.
-std::vector<MultiHeadAttention::Placed> make_methods(const std::string& text, const std::vector<PlannedGroup>& groups,
-                                                     const AttentionShape& shape, std::int64_t value_dim) {
-  std::vector<MultiHeadAttention::Placed> placed;
-  PartNames names;
-  for (const PlannedGroup& group : groups) {
-    for (const PlannedMethod& plan : group.sum) {
-      if (plan.heads.last > shape.heads)
-        fail_at(text, plan.heads.column, fmt::format("heads={}-{}", plan.heads.first, plan.heads.last),
-                fmt::format(", but there are {} heads", shape.heads));
-      if (!is_on_layer(text, plan, shape)) continue;
-      int last = plan.heads.last ? plan.heads.last : shape.heads, count = last - plan.heads.first + 1;
-      placed.push_back(
-          {plan.make(shape_of_projected(shape, count, value_dim)), names.next(plan.name), plan.heads.first - 1, count});
-    }
-  }
-  return placed;
-}
-
 /// Constructs multi-head attention. A method may change the width of the values (activation), on which the shapes of
 /// the other methods' parameters depend; all methods are then constructed a second time, with that width.
 std::unique_ptr<Attention> make_projected(const std::string& text, const std::vector<PlannedGroup>& groups,
                                           const AttentionShape& shape) {
-  auto methods = make_methods(text, groups, shape, shape.model_dim);
-  std::int64_t value_dim = MultiHeadAttention::surroundings(methods, shape.model_dim).value_dim;
-  if (value_dim != shape.model_dim) methods = make_methods(text, groups, shape, value_dim);
+  const auto methods_of_width = [&](std::int64_t value_dim) {
+    return make_methods(text, groups, shape, [&](int heads) { return shape_of_projected(shape, heads, value_dim); });
+  };
+  PlacedMethods methods = methods_of_width(shape.model_dim);
+  const std::int64_t value_dim = surroundings_of(methods, shape.model_dim).value_dim;
+  if (value_dim != shape.model_dim) methods = methods_of_width(value_dim);
   return std::make_unique<MultiHeadAttention>(shape, std::move(methods));
+}
+
+/// Throws Error where heads(...) assigns another number of heads than `owner` has.
+void require_heads(const std::string& shown, const std::vector<PlannedGroup>& groups, int heads,
+                   const std::string& owner) {
+  for (const PlannedGroup& group : groups)
+    require(group.heads == 0 || group.heads == heads, "{}: heads(...) assigns {} heads, but {} has {}", shown,
+            group.heads, owner, heads);
 }
 
 /// Plans a sum with projections. `column` is that of the multi_head(...) around it; 0 if the sum is the whole
@@ -180,9 +191,7 @@ AttentionFactory plan_projected(const std::string& text, const std::vector<Metho
   return [=, groups = plan_sum(text, sum)](const AttentionShape& shape) {
     std::string owner = column == 0 ? "the model" : fmt::format("multi_head (column {})", column);
     const std::string shown = in_quotes_around(text, column);
-    for (const PlannedGroup& group : groups)
-      require(group.heads == 0 || group.heads == shape.heads, "{}: heads(...) assigns {} heads, but {} has {}", shown,
-              group.heads, owner, shape.heads);
+    require_heads(shown, groups, shape.heads, owner);
     if (column > 0) {
       std::int64_t d = shape.model_dim, query_dim = shape.query_dim == 0 ? d : shape.query_dim;
       require(query_dim == d, "{}: {} has queries {} wide; they must be as wide as the model, {}", shown, owner,
@@ -196,14 +205,14 @@ AttentionFactory plan_projected(const std::string& text, const std::vector<Metho
 
 // ---- Attention without projections, and combinations
 
-std::unique_ptr<Attention> make_classic(const std::string& text, const std::vector<PlannedMethod>& sum,
-                                        const AttentionShape& shape) {
-  std::vector<ClassicAttention::Named> methods;
-  PartNames names;
-  for (const PlannedMethod& plan : sum)
-    if (is_on_layer(text, plan, shape))
-      methods.push_back({plan.make(ClassicAttention::method_shape(shape)), names.next(plan.name)});
-  return std::make_unique<ClassicAttention>(shape, std::move(methods));
+/// Plans a sum without projections, on AttentionShape::heads heads. `column` is that of the combination around it.
+AttentionFactory plan_classic(const std::string& text, const std::vector<MethodText>& sum, std::size_t column) {
+  return [=, groups = plan_sum(text, sum)](const AttentionShape& shape) {
+    require_heads(in_quotes_around(text, column), groups, shape.heads, fmt::format("classic (column {})", column));
+    return std::make_unique<ClassicAttention>(shape, make_methods(text, groups, shape, [&](int heads) {
+                                                return ClassicAttention::method_shape(shape, heads);
+                                              }));
+  };
 }
 
 /// One mechanism of a combination.
@@ -214,32 +223,38 @@ struct PlannedMechanism {
 
 PlannedMechanism plan_combination(const std::string& text, const MethodText& written);
 
-/// Plans a sum or a nested combination.
-PlannedMechanism plan_mechanism(const std::string& text, const std::vector<MethodText>& sum) {
+/// Plans a mechanism of average(...) or concat(...): a nested combination, or a sum on one head.
+PlannedMechanism plan_mechanism(const std::string& text, const std::vector<MethodText>& sum, std::size_t column) {
   if (sum.size() == 1 && find_combination(sum[0].name)) return plan_combination(text, sum[0]);
-  std::vector<PlannedMethod> plans;
   for (const MethodText& written : sum) {
     if (written.name == "heads")
       fail_at(text, written.column, "heads(...) in attention of one head", "; use average(...) or concat(...)");
-    plans.push_back(plan_method(text, written));
-    if (plans.back().heads.last != 0)
-      fail_at(text, plans.back().heads.column, "heads= in attention of one head",
-              "; multi_head(...) has several heads");
+    for (const OptionText& option : written.options)
+      if (option.name == "heads")
+        fail_at(text, option.value_column, "heads= in attention of one head", "; multi_head(...) has several heads");
   }
-  return {[=](const AttentionShape& shape) { return make_classic(text, plans, shape); }, 1};
+  return {[make = plan_classic(text, sum, column)](AttentionShape shape) {
+            shape.heads = 1;
+            return make(shape);
+          },
+          1};
 }
 
 PlannedMechanism plan_combination(const std::string& text, const MethodText& written) {
   constexpr std::size_t most = 1024;
   const bool projected = written.name == MultiHead::card.name, one = projected || written.name == Classic::card.name;
+  const auto plan_share = [&](const std::vector<MethodText>& sum) -> PlannedMechanism {
+    if (projected) return {plan_projected(text, sum, written.column), 1};
+    return one ? PlannedMechanism{plan_classic(text, sum, written.column), 1}
+               : plan_mechanism(text, sum, written.column);
+  };
   OptionReader reader(text, written);
   CombinationMaker make = find_combination(written.name)->configure(reader);
   reader.refuse_unknown();
   std::vector<AttentionFactory> mechanisms;
   std::size_t sums = 0;
   for (const Share& share : written.shares) {
-    PlannedMechanism mechanism = projected ? PlannedMechanism{plan_projected(text, share.sum, written.column), 1}
-                                           : plan_mechanism(text, share.sum);
+    const PlannedMechanism mechanism = plan_share(share.sum);
     auto count = static_cast<std::size_t>(share.heads);
     sums += count * mechanism.sums;
     if (sums > most)

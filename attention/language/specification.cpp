@@ -105,6 +105,12 @@ class Parser {
     OptionText out;
     skip_spaces();
     out.name_column = column();
+    if (is_quote_next()) {
+      out.name = "formula";
+      out.value_column = column() + 1;
+      out.value = quoted();
+      return out;
+    }
     out.name = word("an option, as in name=value");
     if (!take('=')) expected("'=' after " + in_quotes(out.name));
     skip_spaces();
@@ -125,10 +131,22 @@ class Parser {
     return out;
   }
 
-  /// A value runs to the next ',' or ')': it may hold a sign or a '+' (1e+3, q+ctx).
+  bool is_quote_next() const { return !at_end() && (text_[at_] == '"' || text_[at_] == '\''); }
+
+  /// A formula in quotes, which may be '...' or "...". Its text has the quotes of the other kind only.
+  std::string quoted() {
+    const std::size_t begin = at_ + 1, end = text_.find(text_[at_], begin);
+    if (end == std::string::npos)
+      fail_at(text_, column(), "this quote has no end",
+              fmt::format("; write a second {} behind the formula", text_[at_]));
+    at_ = end + 1;
+    return text_.substr(begin, end - begin);
+  }
+
+  /// A value runs to the next ',' or ')': it may hold a sign, a '+' or a ':' (1e+3, q+ctx, offset:8).
   std::string value() {
     std::string out;
-    while (!at_end() && (is_word(text_[at_]) || text_[at_] == '+')) out += text_[at_++];
+    while (!at_end() && (is_word(text_[at_]) || text_[at_] == '+' || text_[at_] == ':')) out += text_[at_++];
     if (out.empty()) expected("a value");
     return out;
   }

@@ -8,7 +8,7 @@ namespace fovea {
 
 struct Share;
 
-/// An option: name=value.
+/// An option: name=value. A formula in quotes, which is written without a name, is the option "formula".
 struct OptionText {
   std::string name, value;
   std::size_t name_column, value_column;  ///< counted from 1

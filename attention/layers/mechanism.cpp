@@ -20,27 +20,34 @@ AttentionShape with_widths(AttentionShape shape) {
 
 // ---- One mechanism
 
-ClassicAttention::ClassicAttention(const AttentionShape& shape, std::vector<Named> methods)
-    : shape_(with_widths(shape)), methods_(std::move(methods)), surroundings_{.value_dim = shape_.value_dim} {
-  for (Named& named : methods_) {
-    child(named.name, *named.method);
-    named.method->change(surroundings_);
-    require(surroundings_.value_dim == shape_.value_dim,
-            "{}: the values are the inputs, {} wide; without projections they cannot be {} wide", named.name,
-            shape_.value_dim, surroundings_.value_dim);
-  }
+ClassicAttention::ClassicAttention(const AttentionShape& shape, PlacedMethods methods)
+    : shape_(with_widths(shape)),
+      methods_(std::move(methods)),
+      surroundings_(surroundings_of(methods_, shape_.value_dim)) {
+  require(surroundings_.value_dim == shape_.value_dim,
+          "classic: the values are the inputs, {} wide; without projections no method can make them {} wide",
+          shape_.value_dim, surroundings_.value_dim);
+  for (std::int64_t width : {shape_.query_dim, shape_.key_dim, shape_.value_dim})
+    require(shape_.heads > 0 && width % shape_.heads == 0,
+            "classic: {} heads do not divide the widths of query, key and value, {}, {} and {}", shape_.heads,
+            shape_.query_dim, shape_.key_dim, shape_.value_dim);
+  require(surroundings_.key_heads == 0 || surroundings_.key_heads == shape_.heads,
+          "classic: the keys are the inputs, of {} heads; without projections there cannot be {} heads of keys",
+          shape_.heads, surroundings_.key_heads);
+  for (PlacedMethod& placed : methods_) child(placed.name, *placed.method);
 }
 
-MethodShape ClassicAttention::method_shape(const AttentionShape& raw) {
-  AttentionShape shape = with_widths(raw);
+MethodShape ClassicAttention::method_shape(const AttentionShape& raw, int heads) {
+  const AttentionShape shape = with_widths(raw);
+  const std::int64_t H = shape.heads;
   return {.model_dim = shape.query_dim,
-          .head_dim = shape.query_dim,
-          .heads = 1,
+          .head_dim = shape.query_dim / H,
+          .heads = heads,
           .layer = shape.layer,
           .place = shape.place,
-          .query_dim = shape.query_dim,
-          .key_dim = shape.key_dim,
-          .value_dim = shape.value_dim,
+          .query_dim = shape.query_dim / H,
+          .key_dim = shape.key_dim / H,
+          .value_dim = shape.value_dim / H,
           .step_dim = shape.step_dim,
           .key_state_dim = shape.key_dim};
 }
@@ -57,46 +64,46 @@ Variable ClassicAttention::forward_of_clean(const AttentionInput& input) {
               q[2] == shape_.query_dim && k[2] == shape_.key_dim && v[2] == shape_.value_dim,
           "attention: query {}, key {}, value {}; expected [B, I, {}], [B, J, {}] and [B, J, {}]", q, k, v,
           shape_.query_dim, shape_.key_dim, shape_.value_dim);
+  const std::int64_t H = shape_.heads;
   AttentionContext in = context_of(input, shape_.place);
   in.projected_query = input.query;
   in.projected_key = input.appends_keys() ? input.memory->append(this, input.key) : input.key;
-  in.query = unsqueeze(input.query, 1);
-  in.key = unsqueeze(in.projected_key, 1);
-  const bool of_one = input.value.is_same(input.key);
-  in.value = of_one || !input.appends_keys() ? (of_one ? in.key : unsqueeze(input.value, 1))
-                                             : unsqueeze(input.memory->append(&methods_, input.value), 1);
+  in.query = split_heads(in.projected_query, q[2] / H);
+  in.key = split_heads(in.projected_key, k[2] / H);
+  auto values = [&] { return input.appends_keys() ? input.memory->append(&methods_, input.value) : input.value; };
+  in.value = input.value.is_same(input.key) ? in.key : split_heads(values(), v[2] / H);
   require_stored_keys(input, in);
-  add_given(in, input, {q[0], 1, q[1], input.key_count()});
-  const auto positioned = [&](Variable heads, const TokenPositions& at) {
-    for (Named& named : methods_) heads = named.method->positioned(heads, at);
-    return heads;
+  add_given(in, input, {q[0], H, q[1], input.key_count()});
+  const auto position = [&](const Variable& heads, const TokenPositions& at) {
+    return positioned(methods_, heads, at, H);
   };
-  if (surroundings_.positioned) position_heads(in, &surroundings_, positioned);
-  Plan plan;
-  for (Named& named : methods_) {
-    Plan own;
-    named.method->add_terms(in, own);
-    add_to_plan(plan, std::move(own), in, {0, 1});
-  }
-  if (surroundings_.positioned) position_second_maps(in, plan, positioned);
-  if (in.allowed.defined()) plan.masks.push_back({in.allowed});
+  if (surroundings_.positioned) position_heads(in, &surroundings_, position);
+  Plan plan = plan_of(methods_, in);
+  if (surroundings_.positioned) position_second_maps(in, plan, position);
+  std::int64_t heads_with_score = 0;
+  for (const Score& score : plan.scores) heads_with_score += resolved(score.heads, H).count;
   require(
-      !plan.scores.empty() || q[2] == k[2],
+      heads_with_score == H || q[2] == k[2],
       "attention: queries are {} wide and keys {} wide; their product needs equal widths (general and additive do not)",
       q[2], k[2]);
   SeenPairs::current()->add(in, plan);
   Variable heads = attend(in, std::move(plan), training() ? shape_.dropout : 0, input.trace);
-  if (surroundings_.finished)
-    for (Named& named : methods_) heads = named.method->finish(heads, in);
-  Variable out = squeeze(heads, 1);
+  if (surroundings_.finished) heads = finished(methods_, heads, in);
+  Variable out = merge_heads(heads);
   return surroundings_.activation ? surroundings_.activation(out) : out;
 }
 
+void Classic::visit(OptionVisitor& visitor, Options& options) {
+  visitor.integer("heads", options.heads, 1, 1024, "number of heads, a divisor of the widths of the inputs");
+}
+
 std::unique_ptr<Attention> Classic::make(const AttentionShape& shape, const std::vector<AttentionFactory>& mechanisms,
-                                         const Options&) {
+                                         const Options& options) {
   require(mechanisms.size() == 1, "classic: {} mechanisms, expected one; average(...) and concat(...) take several",
           mechanisms.size());
-  return mechanisms[0](shape);
+  AttentionShape own = shape;
+  own.heads = static_cast<int>(options.heads);
+  return mechanisms[0](own);
 }
 
 void MultiHead::visit(OptionVisitor& visitor, Options& options) {

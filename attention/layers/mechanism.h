@@ -1,7 +1,7 @@
-/// Attention without projections, as before the Transformer: one head over the inputs themselves; and combinations of
-/// several attention mechanisms. Luong et al. 2015, section 3; Watson 2019, "multi-head over arbitrary mechanisms".
+/// Attention without projections, as before the Transformer, over the inputs themselves; and combinations of several
+/// attention mechanisms. Luong et al. 2015, section 3; Watson 2019, "multi-head over arbitrary mechanisms".
 ///
-///   classic(sum)             o_i = Σ_j w_ij v_j
+///   classic(sum)             o_i = Σ_j w_ij v_j, of one head; classic(sum, heads=H) splits the inputs into H heads
 ///   multi_head(sum)          o_i = [head_1; ...; head_H] W^O + b, with projections; the same as the sum alone
 ///   average(sum, sum, ...)   o_i = (o_i^1 + ... + o_i^K) / K
 ///   concat(sum, sum, ...)    o_i = [o_i^1; ...; o_i^K] W
@@ -14,43 +14,42 @@
 #include <optional>
 #include <vector>
 
-#include "attention/method.h"
+#include "attention/layers/placed_methods.h"
 #include "nn/linear.h"
 
 namespace fovea {
 
-/// One head over the inputs, without projections. The score is the scaled dot product, unless a method sets another
-/// score. Its only parameters are those of the methods.
+/// AttentionShape::heads heads over the inputs, without projections: head h reads the h-th part of the widths of
+/// queries, keys and values, and the results of the heads lie side by side. The score is the scaled dot product, unless
+/// a method sets another score. The only parameters are those of the methods.
 class ClassicAttention : public Attention {
  public:
-  struct Named {
-    std::unique_ptr<LocalnessMethod> method;
-    std::string name;  ///< prefix of the method's parameter names
-  };
-
-  ClassicAttention(const AttentionShape& shape, std::vector<Named> methods);
+  /// Throws Error unless the number of heads divides the widths of queries, keys and values.
+  ClassicAttention(const AttentionShape& shape, PlacedMethods methods);
   /// The output [B, m, d_v]. Throws Error for inputs whose widths differ from those of the shape.
   Variable forward(const AttentionInput& input) override;
   std::int64_t output_dim() const override { return shape_.value_dim; }
-  std::int64_t heads() const override { return 1; }
+  std::int64_t heads() const override { return shape_.heads; }
 
-  /// The shape that methods of this attention are constructed with.
-  static MethodShape method_shape(const AttentionShape& shape);
+  /// The shape that a method which acts on `heads` heads of this attention is constructed with.
+  static MethodShape method_shape(const AttentionShape& shape, int heads);
 
  private:
   Variable forward_of_clean(const AttentionInput& input);
 
   AttentionShape shape_;
-  std::vector<Named> methods_;
+  PlacedMethods methods_;
   Surroundings surroundings_;  // after the change() of all methods
 };
 
 /// classic(sum): attention without projections.
 struct Classic {
-  struct Options {};
+  struct Options {
+    std::int64_t heads = 1;
+  };
   static constexpr MethodCard card = {"classic", "attention over the inputs themselves, without projections",
-                                      "Luong et al. 2015, section 3", "o_i = sum_j w_ij v_j, one head"};
-  static void visit(OptionVisitor&, Options&) {}
+                                      "Luong et al. 2015, section 3", "o_i = sum_j w_ij v_j"};
+  static void visit(OptionVisitor& visitor, Options& options);
   static std::unique_ptr<Attention> make(const AttentionShape& shape, const std::vector<AttentionFactory>& mechanisms,
                                          const Options&);
 };

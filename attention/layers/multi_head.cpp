@@ -20,35 +20,10 @@ Variable repeat_heads(const Variable& x, std::int64_t times) {
   return reshape(each, {shape[0], shape[1] * times, shape[2], shape[3]});
 }
 
-/// Applies LocalnessMethod::finish() to `heads` of x [B, H, I, D_v]; the other heads are not changed.
-Variable finished_heads(LocalnessMethod& method, const Variable& x, const AttentionContext& in, HeadRange heads) {
-  if (heads.count == x.size(1)) return method.finish(x, in);
-  const Variable own = slice_heads(x, heads), finished = method.finish(own, context_of_heads(in, heads));
-  return finished.is_same(own) ? x : replace_heads(x, finished, heads);
-}
-
-/// Applies LocalnessMethod::positioned() to `heads` of x [B, H, T, D]; the other heads are not changed. x may have
-/// fewer than H heads, those of shared keys, if every method with positioned() acts on all heads.
-Variable positioned_heads(LocalnessMethod& method, const Variable& x, const TokenPositions& at, HeadRange heads,
-                          std::int64_t H) {
-  if (heads.count == H) return method.positioned(x, at);
-  if (x.size(1) < H) return x;
-  Variable own = slice_heads(x, heads), positioned = method.positioned(own, at);
-  return positioned.is_same(own) ? x : replace_heads(x, positioned, heads);
-}
-}  // namespace
-
-Surroundings MultiHeadAttention::surroundings(const std::vector<Placed>& methods, std::int64_t model_dim) {
-  Surroundings surroundings{.value_dim = model_dim};
-  for (const Placed& placed : methods) placed.method->change(surroundings);
-  return surroundings;
-}
-
-namespace {
 /// Whether every method with positioned() acts on all heads. If so, shared keys can be positioned before they are
 /// repeated for the query heads.
-bool are_positioned_alike(const std::vector<MultiHeadAttention::Placed>& methods, const AttentionShape& shape) {
-  return std::all_of(methods.begin(), methods.end(), [&](const MultiHeadAttention::Placed& placed) {
+bool are_positioned_alike(const PlacedMethods& methods, const AttentionShape& shape) {
+  return std::all_of(methods.begin(), methods.end(), [&](const PlacedMethod& placed) {
     Surroundings own{.value_dim = shape.model_dim};
     placed.method->change(own);
     return !own.positioned || placed.heads == shape.heads;
@@ -56,11 +31,11 @@ bool are_positioned_alike(const std::vector<MultiHeadAttention::Placed>& methods
 }
 }  // namespace
 
-MultiHeadAttention::MultiHeadAttention(const AttentionShape& shape, std::vector<Placed> methods)
+MultiHeadAttention::MultiHeadAttention(const AttentionShape& shape, PlacedMethods methods)
     : shape_(shape),
       head_dim_(shape.heads > 0 ? shape.model_dim / shape.heads : 0),
       methods_(std::move(methods)),
-      surroundings_(surroundings(methods_, shape.model_dim)),
+      surroundings_(surroundings_of(methods_, shape.model_dim)),
       positioned_alike_(are_positioned_alike(methods_, shape)),
       key_heads_(surroundings_.key_heads > 0 ? surroundings_.key_heads : shape.heads),
       query_(shape.model_dim, shape.model_dim),
@@ -77,7 +52,7 @@ MultiHeadAttention::MultiHeadAttention(const AttentionShape& shape, std::vector<
   child("key", key_);
   child("value", value_);
   if (shape.output_projection) child("output", output_.emplace(surroundings_.value_dim, shape.model_dim));
-  for (Placed& placed : methods_) child(placed.name, *placed.method);
+  for (PlacedMethod& placed : methods_) child(placed.name, *placed.method);
   // In self-attention the three layers read one input, in cross-attention keys and values do.
   std::vector<const Linear*> together{&key_, &value_};
   if (shape.place != Place::cross) together.insert(together.begin(), &query_);
@@ -93,7 +68,7 @@ MultiHeadAttention::MultiHeadAttention(const AttentionShape& shape, std::vector<
 
 bool MultiHeadAttention::has_independent_queries() const {
   return std::all_of(methods_.begin(), methods_.end(),
-                     [](const Placed& placed) { return placed.method->has_independent_queries(); });
+                     [](const PlacedMethod& placed) { return placed.method->has_independent_queries(); });
 }
 
 /// Applies all layers that read the same states in one matrix product. Not with a decoder's memory: it may hold a
@@ -101,7 +76,7 @@ bool MultiHeadAttention::has_independent_queries() const {
 void MultiHeadAttention::project_together(const AttentionInput& input, AttentionContext& in) const {
   if (input.memory) return;
   StateLayers more;
-  for (const Placed& placed : methods_) placed.method->add_layers(more);
+  for (const PlacedMethod& placed : methods_) placed.method->add_layers(more);
   std::vector<std::pair<Variable, std::vector<const Linear*>>> of_inputs;
   auto add = [&](const Variable& x, const Linear* layer) {
     auto known =
@@ -148,23 +123,15 @@ AttentionContext MultiHeadAttention::context(const AttentionInput& input) const 
 MultiHeadAttention::Call MultiHeadAttention::call(const AttentionInput& input) {
   Call out{context(input), {}};
   AttentionContext& in = out.context;
-  const auto positioned = [&](Variable heads, const TokenPositions& at) {
-    for (Placed& placed : methods_)
-      heads = positioned_heads(*placed.method, heads, at, {placed.first_head, placed.heads}, shape_.heads);
-    return heads;
+  const auto position = [&](const Variable& heads, const TokenPositions& at) {
+    return positioned(methods_, heads, at, shape_.heads);
   };
   const std::int64_t shared = shape_.heads / key_heads_;
   if (!positioned_alike_) in.key = repeat_heads(in.key, shared);
-  if (surroundings_.positioned) position_heads(in, this, positioned);
+  if (surroundings_.positioned) position_heads(in, this, position);
   if (positioned_alike_) in.key = repeat_heads(in.key, shared);
-  for (Placed& placed : methods_) {
-    HeadRange heads{placed.first_head, placed.heads};
-    Plan own;
-    placed.method->add_terms(context_of_heads(in, heads), own);
-    add_to_plan(out.plan, std::move(own), in, heads);
-  }
-  if (surroundings_.positioned) position_second_maps(in, out.plan, positioned);
-  if (in.allowed.defined()) out.plan.masks.push_back({in.allowed});
+  out.plan = plan_of(methods_, in);
+  if (surroundings_.positioned) position_second_maps(in, out.plan, position);
   return out;
 }
 
@@ -178,8 +145,7 @@ Variable MultiHeadAttention::forward_of_clean(const AttentionInput& input) {
   auto [in, plan] = call(input);
   SeenPairs::current()->add(in, plan);
   Variable out = attend(in, std::move(plan), training() ? shape_.dropout : 0, input.trace);  // [B, H, I, D_v]
-  if (surroundings_.finished)
-    for (Placed& placed : methods_) out = finished_heads(*placed.method, out, in, {placed.first_head, placed.heads});
+  if (surroundings_.finished) out = finished(methods_, out, in);
   Variable heads = merge_heads(out);
   if (surroundings_.activation) heads = surroundings_.activation(heads);
   return output_ ? output_->forward(heads) : heads;

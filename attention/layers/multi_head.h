@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "attention/method.h"
+#include "attention/layers/placed_methods.h"
 #include "nn/linear.h"
 
 namespace fovea {
@@ -16,19 +16,9 @@ namespace fovea {
 /// of the methods.
 class MultiHeadAttention : public Attention {
  public:
-  /// A method and the heads first_head ≤ h < first_head + heads that it acts on.
-  struct Placed {
-    std::unique_ptr<LocalnessMethod> method;
-    std::string name;  ///< prefix of the method's parameter names
-    int first_head, heads;
-  };
-
-  /// The properties of the attention after the change() of all methods.
-  static Surroundings surroundings(const std::vector<Placed>& methods, std::int64_t model_dim);
-
   /// Throws Error unless the number of heads divides the width of the model and of the values, and the number of key
   /// heads divides the number of heads.
-  MultiHeadAttention(const AttentionShape& shape, std::vector<Placed> methods);
+  MultiHeadAttention(const AttentionShape& shape, PlacedMethods methods);
 
   Variable forward(const AttentionInput& input) override;
   std::int64_t output_dim() const override { return output_ ? shape_.model_dim : surroundings_.value_dim; }
@@ -49,7 +39,7 @@ class MultiHeadAttention : public Attention {
 
   AttentionShape shape_;
   std::int64_t head_dim_;
-  std::vector<Placed> methods_;
+  PlacedMethods methods_;
   Surroundings surroundings_;  // after the change() of all methods
   bool positioned_alike_;      // whether every method with positioned() acts on all heads
   std::int64_t key_heads_;

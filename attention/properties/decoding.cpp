@@ -30,11 +30,15 @@ bool step_by_step_equals_teacher_forcing(const Subject& subject) {
 }
 
 /// Whether the attention projects its keys. A memory then keeps the projected source, and only the first call reads the
-/// source; a mechanism without projections reads it in every call.
+/// source; a mechanism without projections reads it in every call, also where a method has projections of its own.
 bool projects_keys(const Attention& attention) {
+  auto is_of_keys = [](std::string_view name) {
+    while (name.starts_with("head_")) name.remove_prefix(name.find('.') + 1);  // a mechanism of a combination
+    return name == "key.weight";
+  };
   const std::vector<NamedParameter> parameters = attention.parameters();
   return std::any_of(parameters.begin(), parameters.end(),
-                     [](const NamedParameter& parameter) { return parameter.name.ends_with("key.weight"); });
+                     [&](const NamedParameter& parameter) { return is_of_keys(parameter.name); });
 }
 
 /// The input of queries first ≤ i < end of a call, as a decoder passes it at that step.

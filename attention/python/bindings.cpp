@@ -17,6 +17,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include "attention/language/formula_text.h"
 #include "attention/method_library.h"
 #include "attention/registry.h"
 #include "autograd/operations.h"
@@ -114,14 +115,14 @@ void require_known(const char* kind, const Arrays& arrays, const std::vector<std
 /// calls in several threads, and calls that overlap in time, have nothing in common.
 class Call {
  public:
-  /// `seed` is that of dropout, and of the parameters that are not given. `gradients`: the tape is kept.
-  /// `traced`: weights and quantities are kept, in O(I J) memory.
+  /// `seed` is that of dropout, and of the parameters that are not given; `complete`: all of them must be given.
+  /// `gradients`: the tape is kept. `traced`: weights and quantities are kept, in O(I J) memory.
   Call(std::unique_ptr<Attention> attention, const Arrays& arrays, const Arrays& parameters, bool causal, bool train,
-       bool gradients, bool traced, std::uint64_t seed)
+       bool gradients, bool traced, bool complete, std::uint64_t seed)
       : attention_(std::move(attention)) {
     nb::gil_scoped_release unlocked;
     read(arrays);
-    set_parameters(parameters, seed);
+    set_parameters(parameters, complete, seed);
     input_.causal = causal;
     if (causal) input_.query_offset = std::max<std::int64_t>(input_.key.size(1) - input_.query.size(1), 0);
     if (traced) input_.trace = &trace_;
@@ -132,6 +133,12 @@ class Call {
   }
 
   Result output() const { return array_of(output_.value(), dtype_); }
+  /// The address of the first element that the call reads of an array or parameter, so that tests see copies.
+  std::uintptr_t address(const std::string& name) const {
+    for (const auto& [known, leaf] : leaves_)
+      if (known == name) return reinterpret_cast<std::uintptr_t>(leaf.value().address());
+    fail("the call reads no array '{}'", name);
+  }
   /// Nothing for an attention that has no matrix of weights.
   std::optional<Result> weights() const {
     if (!trace_.weights.defined()) return std::nullopt;
@@ -146,25 +153,59 @@ class Call {
   /// The gradients of the sum of output * cotangent, by the names of the arrays and parameters.
   std::map<std::string, Result> gradients(const Array& cotangent) const {
     Tensor given;  // kept until the results are made, so that a gradient that is the cotangent itself is copied
-    std::vector<Tensor> found;
+    Gradients found;
     {
       nb::gil_scoped_release unlocked;
-      std::vector<Variable> inputs;
-      for (const auto& [name, leaf] : leaves_) inputs.push_back(leaf);
-      given = tensor_over_locked("the gradient of the output", cotangent, real_types).to(output_.dtype());
-      for (const Variable& gradient : grad(output_, inputs, Variable(given), {.retain_graph = true}))
-        found.push_back(gradient.value());
+      given = cotangent_of(cotangent);
+      found = grad(output_, leaves(), Variable(given), {.retain_graph = true});
     }
-    std::map<std::string, Result> named;
-    for (std::size_t k = 0; k < found.size(); ++k)
-      named.emplace(leaves_[k].first, array_of(std::move(found[k]), dtypes_[k]));
-    return named;
+    return named(std::move(found));
+  }
+
+  /// The gradients of the sum of gradient * weight over the results of gradients() that have a weight. The gradient of
+  /// the cotangent has the name "".
+  std::map<std::string, Result> second_gradients(const Array& cotangent, const Arrays& weights) const {
+    Gradients found;
+    {
+      nb::gil_scoped_release unlocked;
+      std::vector<Variable> inputs = leaves();
+      const Variable given(cotangent_of(cotangent), true);
+      const Gradients first = grad(output_, inputs, given, {.create_graph = true});
+      Variable total = sum(given * Tensor::zeros({1}, given.dtype()));
+      for (std::size_t k = 0; k < inputs.size(); ++k)
+        if (const auto weight = weights.find(leaves_[k].first); weight != weights.end())
+          total =
+              total + sum(first[k] * tensor_over_locked("a weight", weight->second, real_types).to(output_.dtype()));
+      inputs.push_back(given);
+      found = grad(total, inputs, {}, {.retain_graph = true});
+    }
+    return named(std::move(found));
   }
 
  private:
   static Tensor tensor_over_locked(const std::string& name, const Array& array, const char* expected) {
     nb::gil_scoped_acquire lock;
     return tensor_over(name, array, expected);
+  }
+
+  Tensor cotangent_of(const Array& array) const {
+    return tensor_over_locked("the gradient of the output", array, real_types).to(output_.dtype());
+  }
+  std::vector<Variable> leaves() const {
+    std::vector<Variable> all;
+    for (const auto& [name, leaf] : leaves_) all.push_back(leaf);
+    return all;
+  }
+  /// The gradients of the leaves by name. One more has the name "", and the type of the output.
+  std::map<std::string, Result> named(Gradients gradients) const {
+    std::map<std::string, Result> found;
+    for (std::size_t k = 0; k < gradients.size(); ++k) {
+      Tensor value = gradients[k].value();
+      gradients[k] = {};
+      found.emplace(k < leaves_.size() ? leaves_[k].first : "",
+                    array_of(std::move(value), k < leaves_.size() ? dtypes_[k] : dtype_));
+    }
+    return found;
   }
 
   /// The array as a tensor that can be differentiated, of the query's type of computation.
@@ -224,7 +265,7 @@ class Call {
   }
 
   /// Puts the parameters of Python in the place of the module's own, and keeps them as leaves.
-  void set_parameters(const Arrays& parameters, std::uint64_t seed) {
+  void set_parameters(const Arrays& parameters, bool complete, std::uint64_t seed) {
     std::vector<NamedParameter> own = attention_->parameters();
     attention_->to(type_of_computation(dtype_));
     if (parameters.size() < own.size()) attention_->initialise(seed);
@@ -233,10 +274,13 @@ class Call {
     require_known("parameter", parameters, known);
     for (NamedParameter& parameter : own) {
       const auto found = parameters.find(parameter.name);
-      if (found == parameters.end()) continue;
       const Shape expected = parameter.variable.shape();
+      require(found != parameters.end() || !complete, "the parameter '{}' {} is missing", parameter.name, expected);
+      if (found == parameters.end()) continue;
       const Tensor x = real_tensor(parameter.name, found->second);
-      require(x.shape() == expected, "the parameter '{}' is {}; expected {}", parameter.name, x.describe(), expected);
+      // the engine checks the shape of a capture, which may have a number for each sentence, query and key
+      require(x.shape() == expected || is_formula_capture(parameter.name), "the parameter '{}' is {}; expected {}",
+              parameter.name, x.describe(), expected);
       dtypes_.push_back(x.dtype());
       parameter.variable.value() = x.to(type_of_computation(x.dtype()));
       leaves_.emplace_back(parameter.name, parameter.variable);
@@ -288,6 +332,7 @@ nb::dict description(const MethodEntry& entry) {
 }  // namespace
 
 NB_MODULE(_fovea, module) {
+  nb::set_leak_warnings(false);  // a graph that the program still holds when it ends keeps its calls
   nb::register_exception_translator([](const std::exception_ptr& thrown, void*) {
     try {
       std::rethrow_exception(thrown);
@@ -316,14 +361,18 @@ NB_MODULE(_fovea, module) {
   nb::class_<Call>(module, "Call")
       .def("__init__",
            [](Call* self, const std::string& specification, const AttentionShape& shape, const Arrays& arrays,
-              const Arrays& parameters, bool causal, bool train, bool gradients, bool traced, std::uint64_t seed) {
+              const Arrays& parameters, bool causal, bool train, bool gradients, bool traced, bool complete,
+              std::uint64_t seed) {
              new (self) Call(attention_factory(specification)(shape), arrays, parameters, causal, train, gradients,
-                             traced, seed);
+                             traced, complete, seed);
            })
+      .def("address", &Call::address)
       .def("output", &Call::output)
       .def("weights", &Call::weights)
       .def("quantities", &Call::quantities)
-      .def("gradients", &Call::gradients);
+      .def("gradients", &Call::gradients)
+      .def("second_gradients", &Call::second_gradients);
+  module.def("check", [](const std::string& specification) { attention_factory(specification); });
   module.def("parameters", [](const std::string& specification, const AttentionShape& shape, std::uint64_t seed) {
     return initial_parameters(*attention_factory(specification)(shape), seed);
   });

@@ -474,7 +474,7 @@ BOOST_AUTO_TEST_CASE(a_decoder_positions_each_key_of_both_maps_once) {
                           .key_state_dim = 6};
   auto counting = std::make_unique<CountingPositions>();
   const std::int64_t& tokens = counting->tokens;
-  std::vector<MultiHeadAttention::Placed> methods;
+  PlacedMethods methods;
   methods.push_back({std::make_unique<DifferentialAttention>(shape, DifferentialAttention::Options{}), "a", 0, 2});
   methods.push_back({std::move(counting), "b", 0, 2});
   MultiHeadAttention attention({.model_dim = 6, .heads = 2, .place = Place::decoder}, std::move(methods));

@@ -365,9 +365,18 @@ BOOST_AUTO_TEST_CASE(bad_combinations_point_at_the_column) {
   BOOST_TEST(error("gaussian + classic(dot)") ==
              "'gaussian + classic(dot)': classic(...) cannot be a term of a sum "
              "(column 12); put the sum inside it: classic(dot + gaussian)");
+  BOOST_TEST(error("classic(heads(dot*2))") ==
+             "'classic(heads(dot*2))': heads(...) assigns 2 heads, but classic (column 1) has 1");
   BOOST_TEST(
-      error("classic(heads(dot*1))") ==
-      "'classic(heads(dot*1))': heads(...) in attention of one head (column 9); use average(...) or concat(...)");
+      error("average(heads(dot*1))") ==
+      "'average(heads(dot*1))': heads(...) in attention of one head (column 9); use average(...) or concat(...)");
+  BOOST_TEST(error("classic(gaussian(heads=3), heads=2)") ==
+             "'classic(gaussian(heads=3), heads=2)': heads=3-3 (column 24), but there are 2 heads");
+  BOOST_TEST(error("classic(dot, heads=3)") ==
+             "classic: 3 heads do not divide the widths of query, key and value, 2, 2 and 2");
+  BOOST_TEST(error("classic(average(dot))") ==
+             "'classic(average(dot))': average(...) cannot be a term of a sum (column 9); put the sum inside it: "
+             "average(dot + gaussian)");
   BOOST_TEST(error("average(dott)") == "'average(dott)': no method 'dott' (column 9); did you mean 'dot'?");
   BOOST_TEST(
       error("average(gaussian(heads=1))") ==
@@ -377,7 +386,46 @@ BOOST_AUTO_TEST_CASE(bad_combinations_point_at_the_column) {
   BOOST_TEST(error("average(dot*5, head_input=split)") ==
              "average: 5 mechanisms do not divide the width 2 (head_input=split)");
   BOOST_TEST(error("classic(dot, linear=true)") ==
-             "'classic(dot, linear=true)': classic has no option 'linear' (column 14); it has none");
+             "'classic(dot, linear=true)': classic has no option 'linear' (column 14); it has heads");
+}
+
+/// Heads without projections are the heads of multi-head attention whose projections are identities.
+BOOST_AUTO_TEST_CASE(heads_over_the_inputs_are_those_of_identical_projections) {
+  constexpr std::int64_t d = 6;
+  for (Place place : all_places())
+    for (const std::string& sum : std::vector<std::string>{"gaussian(window=query) + gate + relative(clip=2)",
+                                                           "heads(window*1, additive + alibi*2)",
+                                                           "rotary(heads=2-3) + pointwise('z * a', a=offset:1)"}) {
+      if (place == Place::cross && sum.find("relative") != std::string::npos) continue;
+      const AttentionShape shape{.model_dim = d, .heads = 3, .place = place};
+      const auto classic = attention_factory("classic(" + sum + ", heads=3)")(shape);
+      const auto projected = attention_factory(sum)(shape);
+      classic->to(DType::f64), projected->to(DType::f64);
+      Generator generator(17);
+      std::map<std::string, Tensor> drawn;
+      for (auto& parameter : classic->parameters()) {
+        drawn[parameter.name] = random_tensor(parameter.variable.shape(), generator);
+        Variable(parameter.variable).value().copy_from(drawn[parameter.name]);
+      }
+      for (auto& parameter : projected->parameters()) {
+        Tensor value = Variable(parameter.variable).value();
+        if (drawn.count(parameter.name)) {
+          value.copy_from(drawn[parameter.name]);
+          drawn.erase(parameter.name);
+          continue;
+        }
+        value.fill(0);
+        if (value.rank() == 2)
+          for (std::int64_t k = 0; k < d; ++k) value.select(0, k).select(0, k).fill(1);
+      }
+      BOOST_TEST(drawn.empty());
+      classic->train(false), projected->train(false);
+      const Tensor key = random_tensor({2, 5, d}, generator);
+      const Tensor query = place == Place::cross ? random_tensor({2, 4, d}, generator) : key;
+      const AttentionInput input{.query = query, .key = key, .value = key, .causal = place == Place::decoder};
+      check_equal(classic->forward(input).value().to_vector<double>(),
+                  projected->forward(input).value().to_vector<double>());
+    }
 }
 
 BOOST_AUTO_TEST_CASE(bad_mechanisms_with_projections_point_at_the_column) {

@@ -25,6 +25,7 @@ const std::vector<std::string>& mechanisms() {
       "classic(fine_grained(hidden=3)+local_p(half_width=1,truncation=exact))",
       "classic(gaussian+window)",
       "classic(relative(clip=2)+alibi)",
+      "classic(heads(relative(clip=2)*1, gaussian+gate+additive*1), heads=2)",
       "average(general, fine_grained, laplace(learned=true))",
       "concat(dot*2, head_input=split)",
       "concat(additive(hidden=2), average(mean, scaled_dot), width=3)",

@@ -6,6 +6,8 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include "attention/engine/cpu/interpreted.h"
+#include "attention/language/formula_text.h"
 #include "tests/attention/all_formulas.h"
 #include "tests/compiled_library.h"
 #include "tests/device.h"
@@ -210,6 +212,51 @@ struct Ignores {
   auto operator()(auto z, auto, auto) const { return z; }
 };
 
+/// Compares forward() and backward() of a formula on rows with value() and gradients() of single pairs. Rows have
+/// several lengths, some longer than a block of vectors.
+template <class T>
+void check_rows(const PointwiseFormula& formula, std::size_t captures, bool per_key) {
+  constexpr std::int64_t count = 3, stride = 700, query_position = 2;
+  const std::int64_t first[] = {0, 3, 130}, end[] = {1, 20, 690};
+  const PairRows<T> rows{count, stride, first, end, query_position};
+  Generator generator(23);
+  auto random = [&](std::int64_t n) {
+    return random_tensor({n}, generator, 0.2, 2).to(dtype_of<T>).template to_vector<T>();
+  };
+  const std::int64_t of_row = per_key ? stride : 1;
+  const std::vector<T> from = random(count * stride), given = random(count * stride);
+  const std::vector<T> numbers = random(static_cast<std::int64_t>(captures) * count * of_row);
+  std::vector<T> to(from.size()), gradient = given, capture_gradients(numbers.size(), T(0)),
+                                  expected_captures = capture_gradients;
+  std::vector<CaptureRow<T>> captured;
+  for (std::size_t k = 0; k < captures * count; ++k)
+    captured.push_back(
+        {&numbers[k * static_cast<std::size_t>(of_row)], &capture_gradients[k * static_cast<std::size_t>(of_row)]});
+  const PointwiseKernels<T>& kernels = formula.kernels<T>();
+  kernels.forward(formula.functor(), rows, from.data(), to.data(), captured.data());
+  kernels.backward(formula.functor(), rows, from.data(), gradient.data(), captured.data());
+  for (std::int64_t r = 0; r < count; ++r)
+    for (std::int64_t j = first[r]; j < end[r]; ++j) {
+      const auto at = static_cast<std::size_t>(r * stride + j);
+      std::vector<T> x{from[at], static_cast<T>(query_position + r), static_cast<T>(j)}, expected(1 + captures);
+      auto index = [&](std::size_t k) {
+        return (k * count + static_cast<std::size_t>(r)) * static_cast<std::size_t>(of_row) +
+               static_cast<std::size_t>(per_key ? j : 0);
+      };
+      for (std::size_t k = 0; k < captures; ++k) x.push_back(numbers[index(k)]);
+      const T value = kernels.value(formula.functor(), x.data());
+      kernels.gradients(formula.functor(), given[at], x.data(), expected.data());
+      if (!alike(to[at], value) || !alike(gradient[at], expected[0]))
+        BOOST_ERROR("row " << r << ", key " << j << ": " << to[at] << " " << gradient[at] << ", alone " << value << " "
+                           << expected[0]);
+      for (std::size_t k = 0; k < captures; ++k) expected_captures[index(k)] += expected[1 + k];
+    }
+  for (std::size_t k = 0; k < expected_captures.size(); ++k)
+    if (!(std::abs(capture_gradients[k] - expected_captures[k]) <=
+          (sizeof(T) == 4 ? 1e-3 : 1e-10) * (1 + std::abs(expected_captures[k]))))
+      BOOST_ERROR("gradient of a capture: " << capture_gradients[k] << ", expected " << expected_captures[k]);
+}
+
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(formulas)
@@ -250,6 +297,62 @@ BOOST_AUTO_TEST_CASE(reverse_mode_gives_the_derivatives_of_dual_numbers) {
         }
       }
     }
+}
+
+/// The interpreter of the CPU, one number at a time and on rows, against the functor as it was compiled.
+BOOST_AUTO_TEST_CASE(interpreted_formulas_compute_what_the_functors_compute) {
+  auto check = [&](const PointwiseFormula& formula) {
+    const auto captures = static_cast<std::size_t>(formula.captures());
+    for (bool per_key : {false, true}) {
+      const PointwiseFormula interpreted = interpreted_formula(formula.value(), std::vector<bool>(captures, per_key));
+      BOOST_TEST(interpreted.captures() == formula.captures());
+      auto of_type = [&]<class T>(T) {
+        const PointwiseKernels<T>& kernels = interpreted.kernels<T>();
+        check_against_functor<T>(
+            formula,
+            [&](const std::vector<T>& x) { return std::vector<T>{kernels.value(interpreted.functor(), x.data())}; },
+            [&](const std::vector<T>& x) {
+              std::vector<T> gradients(1 + captures);
+              kernels.gradients(interpreted.functor(), x[0], x.data() + 1, gradients.data());
+              return gradients;
+            });
+        check_rows<T>(interpreted, captures, per_key);
+      };
+      of_type(float());
+      of_type(double());
+    }
+  };
+  for (const auto& named : all_formulas()) BOOST_TEST_CONTEXT(named.first) check(named.second);
+  check(pointwise_formula<EveryOperation, Per::key>(EveryOperation{}));
+}
+
+BOOST_AUTO_TEST_CASE(equal_texts_are_one_formula_and_others_are_not) {
+  auto identity = [](const char* text, bool per_key) {
+    std::string key;
+    interpreted_formula(parse_formula(text, {"a"}).expression, {per_key}).append_identity(key);
+    return key;
+  };
+  BOOST_TEST(identity("z + 2 * a", true) == identity("(z + 2*a)", true));
+  BOOST_TEST(identity("z + 2 * a", true) != identity("z + 3 * a", true));
+  BOOST_TEST(identity("z + 2 * a", true) != identity("z - 2 * a", true));
+  BOOST_TEST(identity("z + 2 * a", true) != identity("z + 2 * a", false));
+}
+
+BOOST_AUTO_TEST_CASE(text_is_read_as_python_reads_it) {
+  const std::vector<double> x{0.7, 3, 5, -1.25};  // z, i, j, a
+  const double z = x[0], j = x[2], a = x[3];
+  auto of = [&](const char* text) { return evaluate(parse_formula(text, {"a"}).expression, x)[0]; };
+  BOOST_TEST(of("z - a - 1") == z - a - 1);
+  BOOST_TEST(of("z / a / 2 * j") == z / a / 2 * j);
+  BOOST_TEST(of("-a ** 2 + z") == -(a * a) + z);
+  BOOST_TEST(of("2 * -a * z") == 2 * -a * z);
+  BOOST_TEST(of("z + a ** 3 ") == z + a * a * a);
+  BOOST_TEST(of("1e-1*z+.5*a") == 1e-1 * z + .5 * a);
+  BOOST_TEST(of("where(a < 0 or i > j and z > 1, z, 2)") == z);
+  BOOST_TEST(of("where(not a < 0 or (i != 3), z, 2)") == 2);
+  BOOST_TEST(of("where(not not (a<0), minimum(z, a), maximum(z, i))") == a);
+  BOOST_TEST(of("z * tanh( abs(a) ) - log1p(softplus(j))") == z * std::tanh(-a) - std::log1p(std::log1p(std::exp(j))),
+             boost::test_tools::tolerance(1e-14));
 }
 
 /// The generated text is the source code for a device's compiler.

@@ -224,7 +224,7 @@ BOOST_AUTO_TEST_CASE(a_projected_result_is_reused_only_for_the_states_that_it_wa
   };
   auto made = std::make_unique<Method>();
   const Method& method = *made;
-  std::vector<MultiHeadAttention::Placed> methods;
+  PlacedMethods methods;
   methods.push_back({std::move(made), "method", 0, 2});
   MultiHeadAttention attention({.model_dim = d, .heads = 2, .place = Place::cross}, std::move(methods));
   attention.to(DType::f64);

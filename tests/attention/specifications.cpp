@@ -89,6 +89,19 @@ BOOST_AUTO_TEST_CASE(hostile_text_is_an_error_and_nothing_worse) {
                            "local_p(half_width=0)",
                            "gaussian(width=nan)",
                            "relative(clip=99999999999999999999)",
+                           "pointwise",
+                           "pointwise()",
+                           "pointwise('z', formula='z')",
+                           "pointwise('z', 'z')",
+                           "gaussian('z')",
+                           "pointwise('z * a', a=heads)",
+                           "pointwise('z * a', a=offset:-1)",
+                           "pointwise('z * a', a=offset:)",
+                           "pointwise('z * a', a=offset:99999999999999999999)",
+                           "pointwise('z * a', a=head, a=head)",
+                           "pointwise('z * j', j=head)",
+                           "pointwise('z * exp', exp=head)",
+                           "pointwise('z * a.b', a.b=head)",
                            "\x01\xff"})
     BOOST_TEST(error_of(text) != "", text);
 }
@@ -106,11 +119,63 @@ BOOST_AUTO_TEST_CASE(error_messages_are_short_and_of_one_line_for_any_text) {
              std::string::npos);
 }
 
+BOOST_AUTO_TEST_CASE(errors_in_formulas_say_what_is_wrong_and_where) {
+  const auto error = [](const std::string& formula) { return error_of("pointwise(\"" + formula + "\", slope=head)"); };
+  BOOST_TEST(error_of("pointwise(\"z - exp(slope) * abs(j - i)\", slope=head, layers=1, heads=2-3)") == "");
+  BOOST_TEST(error("z * slop") == "'z * slop': no name 'slop' (column 5); did you mean 'slope'?");
+  BOOST_TEST(
+      error("z * slope + query") ==
+      "'z * slope + query': no name 'query' (column 13); the names are z, w, i, j, slope, and a capture is added "
+      "as name=head");
+  BOOST_TEST(error("z * exq(slope)") == "'z * exq(slope)': no function 'exq' (column 5); did you mean 'exp'?");
+  BOOST_TEST(error("z * gamma(slope)")
+                 .ends_with("(column 5); the functions are abs, exp, log, log1p, sqrt, floor, tanh, "
+                            "sigmoid, softplus, erf, sin, cos, minimum, maximum, where"));
+  BOOST_TEST(error("z * exp") == "'z * exp': the function 'exp' has no argument (column 5); write '('");
+  BOOST_TEST(error("z * (slope + 1") ==
+             "'z * (slope + 1': ends too early (column 15); expected ')' for the '(' in column 5");
+  BOOST_TEST(error("z * exp(slope") ==
+             "'z * exp(slope': ends too early (column 14); expected ')' for the '(' in column 8");
+  BOOST_TEST(error("z * slope)") == "'z * slope)': unexpected ')' (column 10); expected an operator or the end");
+  BOOST_TEST(error("z slope") == "'z slope': unexpected 's' (column 3); expected an operator or the end");
+  BOOST_TEST(error("z * ") == "'z * ': ends too early (column 5); expected a number, a name or '('");
+  BOOST_TEST(error("z * slope ** 0.5") ==
+             "'z * slope ** 0.5': an exponent is a whole number from 1 to 16 (column 14); a ** b is exp(b * log(a))");
+  BOOST_TEST(error("exp(z, slope)") == "'exp(z, slope)': exp has 2 arguments (column 1); expected 1");
+  BOOST_TEST(error("where(slope, z, 0)") ==
+             "'where(slope, z, 0)': found a number where a condition is expected (column 7); compare it, as in j <= i");
+  BOOST_TEST(
+      error("z * (slope < j)") ==
+      "'z * (slope < j)': found a condition where a number is expected (column 5); write where(condition, a, b)");
+  BOOST_TEST(error("where(i < j < slope, z, 0)") ==
+             "'where(i < j < slope, z, 0)': a second comparison (column 13); write a < b and b < c");
+  BOOST_TEST(error("where(i = slope, z, 0)") == "'where(i = slope, z, 0)': unexpected '=' (column 9); equality is ==");
+  BOOST_TEST(error("slope * abs(j - i)") ==
+             "'slope * abs(j - i)': the formula reads neither z nor w (column 1); z is the logit of the pair, w its "
+             "weight");
+  BOOST_TEST(error("slope * z * w") ==
+             "'slope * z * w': the formula reads both z and w (column 13); z is for a change of logits, w for one of "
+             "weights");
+  BOOST_TEST(error("z * j") == "'z * j': the formula does not read the capture 'slope' (column 1); leave it out");
+  BOOST_TEST(error_of("pointwise(\"z * a\", a=vector)") ==
+             "'pointwise(\"z * a\", a=vector)': a=vector (column 22); use head, query, key, pair or offset:CLIP, whose "
+             "largest distance CLIP is a whole number");
+  BOOST_TEST(error_of("pointwise(\"z") ==
+             "'pointwise(\"z': this quote has no end (column 11); write a second \" behind the formula");
+  BOOST_TEST(error_of("pointwse('z')") ==
+             "'pointwse('z')': no method 'pointwse' (column 1); did you mean 'pointwise'?");
+  std::string deep = "z", long_sum = "z";
+  for (int k = 0; k < 1000; ++k) deep = "(" + deep + ")", long_sum += " + slope * j";
+  BOOST_TEST(error(deep).find("nested too deeply") != std::string::npos);
+  BOOST_TEST(error(long_sum).ends_with("too long (column 4097); a formula has at most 4096 characters"));
+}
+
 BOOST_AUTO_TEST_CASE(damaged_text_is_valid_or_an_error_of_one_line) {
   std::vector<std::string> wholes{"heads(global*2, gaussian(window=query) + relative*2)",
                                   "classic(additive(hidden=3) + flexible(threshold=1.2))",
                                   "concat(dot*2, average(location, mean), head_input=split, width=6)",
-                                  "average(multi_head(heads(global*1, gaussian*3), heads=4, output=false), mean*2)"};
+                                  "average(multi_head(heads(global*1, gaussian*3), heads=4, output=false), mean*2)",
+                                  "pointwise('where(not j < i and a >= 0.5, z, -z ** 2 / a)', a=query)+relative"};
   std::vector<std::string> tokens{"+", "(",      ")",           "*",    "=",   ",",          " ",
                                   "-", "heads(", "multi_head(", "1e+3", "nan", "layers=1-2", "q+ctx"};
   for (const MethodEntry& method : registered_methods()) {

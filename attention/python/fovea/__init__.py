@@ -11,7 +11,7 @@ import numpy
 
 from . import _fovea
 
-__all__ = ["attend", "methods", "describe", "load_methods", "parameters"]
+__all__ = ["attend", "methods", "describe", "load_methods", "parameters", "pointwise"]
 
 
 def _whole(name, value, least, most):
@@ -68,12 +68,13 @@ def _arrays(given, name="inputs"):
     return {name: _array(name, array) for name, array in given.items() if array is not None}
 
 
-def _call(specification, shape, inputs, parameters, causal, *, seed, train=False, gradients=False, traced=False):
+def _call(specification, shape, inputs, parameters, causal, *, seed, train=False, gradients=False, traced=False,
+          complete=False):
     for name in ("query", "key", "value"):
         if name in inputs and inputs[name].ndim != 3:
             raise ValueError(f"{name}: found {inputs[name].ndim} dimensions; expected 3, [sentences, tokens, width]")
     return _fovea.Call(_specification(specification), _fovea.Shape(**shape), inputs, parameters, bool(causal), train,
-                       gradients, traced, _whole("seed", seed, 0, 2**64 - 1))
+                       gradients, traced, complete, _whole("seed", seed, 0, 2**64 - 1))
 
 
 def _like(array, result):
@@ -116,6 +117,38 @@ def parameters(specification, model_dim, *, heads=1, place="encoder", seed=1):
 
 def _parameters(specification, shape, seed):
     return _fovea.parameters(_specification(specification), _fovea.Shape(**shape), _whole("seed", seed, 0, 2**64 - 1))
+
+
+def pointwise(formula, **captures):
+    """The specification of an attention whose formula is text: pointwise("z - exp(slope) * abs(j - i)", slope="head").
+
+    A formula of z changes the logit z of each query and key, and a formula of w the weight w behind the softmax. i and
+    j are the positions of query and key in tokens. The syntax is Python's: + - * /, ** with a whole number, comparisons
+    with and, or and not, where(condition, a, b), minimum(a, b), maximum(a, b), and abs, exp, log, log1p, sqrt, floor,
+    tanh, sigmoid, softplus, erf, sin and cos of one number.
+
+    captures are the further names that the formula reads. Each is a parameter of the attention, "pointwise.slope", of
+    the shape that the module has by default, or one that is given with more numbers:
+
+    kind             by default           at most
+    "head"           [H]                  [H]
+    "query"          [H, 1]               [B, H, I]
+    "key"            [H, 1]               [B, H, J]
+    "pair"           [H, 1, 1]            [B, H, I, J]
+    "offset:CLIP"    [H, 1, 2 CLIP + 1]   [B, H, I, 2 CLIP + 1]: the pair reads entry clip(j - i, -CLIP, CLIP) + CLIP
+
+    The result is text, which may be part of a sum: "relative + " + pointwise(...). A mistake is a ValueError.
+    """
+    if not isinstance(formula, str):
+        raise ValueError(f"formula: found {formula!r}; expected text such as 'z - exp(slope) * abs(j - i)'")
+    for name, kind in captures.items():
+        if not isinstance(kind, str):
+            raise ValueError(f"{name}: found {kind!r}; expected 'head', 'query', 'key', 'pair' or 'offset:CLIP'")
+    if '"' in formula:
+        raise ValueError("formula: found a quotation mark; a formula has numbers, names and operators only")
+    specification = f'pointwise({", ".join([chr(34) + formula + chr(34), *map("=".join, captures.items())])})'
+    _fovea.check(specification)
+    return specification
 
 
 def methods():

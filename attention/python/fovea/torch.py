@@ -1,23 +1,22 @@
-"""Attention methods as modules of PyTorch: forward and backward passes on the CPU are fovea's."""
+"""Attention methods for PyTorch, as modules and as a function: forward and backward passes on the CPU are fovea's."""
 import torch
 
-from . import _arrays, _call, _parameters, _shape
+from . import _arrays, _call, _parameters, _shape, pointwise
 
-__all__ = ["Attention", "MultiheadAttention"]
+__all__ = ["attention", "pointwise", "Attention", "MultiheadAttention"]
 
 
 class _Attend(torch.autograd.Function):
-    """One call. The names are those of the tensors: inputs, then parameters."""
+    """One call. `inputs` and `parameters` are the names of the tensors, in this order."""
 
     @staticmethod
-    def forward(ctx, module, options, names, parameter_names, trace, *tensors):
-        inputs = _arrays(dict(zip(names, tensors)))
-        parameters = _arrays(dict(zip(parameter_names, tensors[len(names):])))
-        whole_numbers = _arrays(options["whole_numbers"])
-        call = _call(module.specification, module._shape, {**inputs, **whole_numbers}, parameters, options["causal"],
-                     train=module.training, gradients=any(ctx.needs_input_grad), traced=trace is not None,
-                     seed=options["seed"])
-        ctx.call, ctx.names = call, list(names) + list(parameter_names)
+    def forward(ctx, options, inputs, parameters, trace, *tensors):
+        whole_numbers = options["whole_numbers"]
+        call = _call(options["specification"], options["shape"],
+                     _arrays({**dict(zip(inputs, tensors)), **whole_numbers}),
+                     _arrays(dict(zip(parameters, tensors[len(inputs):]))), options["causal"], train=options["train"],
+                     gradients=any(ctx.needs_input_grad), traced=trace is not None, complete=True, seed=options["seed"])
+        ctx.call, ctx.names = call, (*inputs, *parameters)
         # An update in place of one of these before the backward pass is then an error.
         ctx.save_for_backward(*tensors, *(x for x in whole_numbers.values() if isinstance(x, torch.Tensor)))
         if trace is not None:
@@ -27,13 +26,85 @@ class _Attend(torch.autograd.Function):
         return torch.from_dlpack(call.output())
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx, cotangent):
-        ctx.saved_tensors
-        found = ctx.call.gradients(cotangent.contiguous())
-        gradients = [torch.from_dlpack(found[name]) if needed else None
-                     for name, needed in zip(ctx.names, ctx.needs_input_grad[5:])]
-        return (None, None, None, None, None, *gradients)
+        names = [name if needed else None for name, needed in zip(ctx.names, ctx.needs_input_grad[4:])]
+        tensors = ctx.saved_tensors[:len(names)]
+        return (None, None, None, None, *_Gradients.apply(ctx.call, names, cotangent, *tensors))
+
+
+class _Gradients(torch.autograd.Function):
+    """The gradients of a call, as functions of the output's gradient and of the tensors. A name is None where no
+    gradient is needed.
+    """
+
+    @staticmethod
+    def forward(ctx, call, names, cotangent, *tensors):
+        ctx.call, ctx.names = call, names
+        ctx.save_for_backward(cotangent, *tensors)
+        found = call.gradients(cotangent.detach().contiguous())
+        return tuple(torch.from_dlpack(found[name]) if name is not None else None for name in names)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, *weights):
+        given = {name: weight.contiguous() for name, weight in zip(ctx.names, weights) if name is not None}
+        found = ctx.call.second_gradients(ctx.saved_tensors[0].detach().contiguous(), given)
+        needed = zip(["", *ctx.names], ctx.needs_input_grad[2:])
+        return (None, None, *(torch.from_dlpack(found[name]) if is_needed and name is not None else None
+                              for name, is_needed in needed))
+
+
+def _apply(specification, shape, inputs, parameters, *, causal, train, seed, trace=None, **whole_numbers):
+    """The output of a call on tensors by name."""
+    inputs = {name: x for name, x in inputs.items() if x is not None}
+    for name, x in (*inputs.items(), *parameters.items()):
+        if not isinstance(x, torch.Tensor):
+            raise ValueError(f"{name}: found {type(x).__name__}; expected a tensor of PyTorch")
+    options = {"specification": specification, "shape": shape, "causal": causal, "train": train, "seed": seed,
+               "whole_numbers": {name: x for name, x in whole_numbers.items() if x is not None}}
+    return _Attend.apply(options, tuple(inputs), tuple(parameters), trace, *inputs.values(), *parameters.values())
+
+
+def _seed():
+    return int(torch.randint(2**62, ()))
+
+
+def attention(query, key, value, specification="global", *, parameters=None, lengths=None, causal=False, allowed=None,
+              dropout=0.0, place=None, trace=None, **inputs):
+    """The output [B, H, I, D_v] of an attention without projections, for queries [B, H, I, D], keys [B, H, J, D] and
+    values [B, H, J, D_v].
+
+    specification  a sum of methods, such as "gaussian + relative" or pointwise(...)
+    parameters     tensors by name, all that the methods have. fovea.parameters("classic(..., heads=H)", H * D, heads=H)
+                   lists them with their initial values. A capture of pointwise(...) may have a number for each
+                   sentence, query and key
+    lengths        [B], the numbers of keys that are no padding
+    allowed        bool [B or 1, H or 1, I or 1, J], false where a query must not see a key
+    dropout        the probability with which a weight is dropped, by torch's seed
+    causal         whether query i sees only the keys up to i + J - I
+    place          "encoder", "decoder" or "cross"; by default "decoder" if causal, else "encoder" for as many keys as
+                   queries, else "cross"
+    trace          a dict, which gets the weights and the quantities of the methods
+
+    Tensors whose heads lie side by side in memory, [B, T, H, D] as a projection leaves them, are read where they are;
+    others are copied to this order first. Gradients flow to query, key, value, parameters and further inputs.
+    """
+    states = {"query": query, "key": key, "value": value}
+    for name, x in states.items():
+        if not isinstance(x, torch.Tensor) or x.ndim != 4:
+            found = f"{x.ndim} dimensions" if isinstance(x, torch.Tensor) else type(x).__name__
+            raise ValueError(f"{name}: found {found}; expected a tensor of 4, [sentences, heads, tokens, width]")
+    heads = query.shape[1]
+    if not isinstance(specification, str):
+        raise ValueError(f"specification: found {specification!r}; expected text such as 'gaussian + relative'")
+    place = place or ("decoder" if causal else "encoder" if key.shape[2] == query.shape[2] else "cross")
+    merged = {name: x.transpose(1, 2).flatten(2) for name, x in states.items()}  # [B, T, H D]
+    shape = _shape(merged["query"].shape[2], heads, place, dropout, key_dim=merged["key"].shape[2],
+                   value_dim=merged["value"].shape[2])
+    out = _apply(f"classic({specification}, heads={heads})", shape, {**merged, **inputs}, parameters or {},
+                 causal=causal, train=dropout > 0, seed=_seed() if dropout > 0 else 0, trace=trace, lengths=lengths,
+                 allowed=allowed)
+    return out.unflatten(2, (heads, -1)).transpose(1, 2)
 
 
 class Attention(torch.nn.Module):
@@ -49,7 +120,7 @@ class Attention(torch.nn.Module):
         self.specification, self.place = specification, place
         self._shape = _shape(model_dim, heads, place, dropout, layer, layers, key_dim, value_dim, step_dim)
         self._names = []
-        for name, value in _parameters(specification, self._shape, self._seed()):
+        for name, value in _parameters(specification, self._shape, _seed()):
             self._names.append(name)
             self._owner(name, create=True).register_parameter(
                 name.rpartition(".")[2], torch.nn.Parameter(torch.from_dlpack(value).clone()))
@@ -63,26 +134,20 @@ class Attention(torch.nn.Module):
             module = module._modules[part]
         return module
 
-    @staticmethod
-    def _seed():
-        return int(torch.randint(2**62, ()))
-
-    def forward(self, query, key=None, value=None, *, lengths=None, allowed=None, documents=None, trace=None, **inputs):
+    def forward(self, query, key=None, value=None, *, lengths=None, allowed=None, documents=None, parameters=None,
+                trace=None, **inputs):
         """The output [B, I, d] for queries [B, I, d]; key and value [B, J, ...] are the query and the key by default.
 
         lengths [B] are the numbers of keys that are no padding. allowed, bool [B or 1, H or 1, I or 1, J], is false
-        where a query must not see a key. trace, a dict, gets the weights and the quantities of the methods.
+        where a query must not see a key. parameters, a dict, has tensors that stand for the module's parameters in this
+        call, such as a capture of pointwise(...) that has a number for each query. trace, a dict, gets the weights and
+        the quantities of the methods.
         """
-        arrays = {"query": query, "key": key, "value": value, **inputs}
-        arrays = {name: x for name, x in arrays.items() if x is not None}
-        for name, x in arrays.items():
-            if not isinstance(x, torch.Tensor):
-                raise ValueError(f"{name}: found {type(x).__name__}; expected a tensor of PyTorch")
-        whole_numbers = {"lengths": lengths, "allowed": allowed, "documents": documents}
-        options = {"causal": self.place == "decoder", "seed": self._seed() if self.training else 0,
-                   "whole_numbers": {name: x for name, x in whole_numbers.items() if x is not None}}
-        parameters = [self._owner(name)._parameters[name.rpartition(".")[2]] for name in self._names]
-        return _Attend.apply(self, options, tuple(arrays), tuple(self._names), trace, *arrays.values(), *parameters)
+        own = {name: self._owner(name)._parameters[name.rpartition(".")[2]] for name in self._names}
+        return _apply(self.specification, self._shape, {"query": query, "key": key, "value": value, **inputs},
+                      {**own, **(parameters or {})}, causal=self.place == "decoder", train=self.training,
+                      seed=_seed() if self.training else 0, trace=trace, lengths=lengths, allowed=allowed,
+                      documents=documents)
 
     def extra_repr(self):
         return repr(self.specification)

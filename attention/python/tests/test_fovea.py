@@ -451,8 +451,10 @@ def test_the_page_is_right():
     """Runs the blocks of Python of README.md, one after the other."""
     page = (pathlib.Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
     blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    assert len(blocks) == 3
+    assert len(blocks) == 5
     names = {}
     for block in blocks:
         exec(block, names)
     assert names["out"].shape == (8, 512, 256) and all(x.grad is not None for x in names["attention"].parameters())
+    for x in ("query", "table", "slope", "centre"):
+        assert names[x].grad.abs().max() > 0

@@ -1,0 +1,52 @@
+/// Pointwise formulas as text: pointwise("z - exp(slope) * abs(j - i)", slope=head).
+///
+/// A formula of z changes the logit z of each pair, and is one of the biases; a formula of w changes the weight w, and
+/// is one of the windows. Further names are i and j, the positions of query and key in their row in tokens, counted
+/// from 0, and the captures. Where a row has several documents, only j - i is the same as in rows of their own. The
+/// syntax is Python's:
+///
+///   + - * /    ** with a whole number from 1 to 16    < <= > >= == !=    and or not    ( )
+///   abs exp log log1p sqrt floor tanh sigmoid softplus erf sin cos    minimum(a, b) maximum(a, b)
+///   where(condition, a, b), whose branch that is not taken has no effect on the gradient
+///
+/// Each capture has a kind, which says how many numbers it has. They are parameters of the attention, 0 at the start,
+/// with one number for each head or, of an offset, one for each head and distance. A program that calls the attention
+/// may put a tensor of the full shape in the place of such a parameter (is_formula_capture()).
+///
+///   kind           parameter          full shape
+///   head           [H]                [H]
+///   query          [H, 1]             [B, H, I]
+///   key            [H, 1]             [B, H, J]
+///   pair           [H, 1, 1]          [B, H, I, J]
+///   offset:CLIP    [H, 1, 2 CLIP + 1] [B, H, I, 2 CLIP + 1]: entry clip(j - i, -CLIP, CLIP) + CLIP
+#pragma once
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "attention/language/option_reader.h"
+#include "tensor/formula/expression.h"
+
+namespace fovea {
+
+/// The word of the grammar that formulas belong to.
+inline constexpr const char* formula_word = "pointwise";
+
+/// A formula with its names resolved.
+struct ParsedFormula {
+  Expression expression;  ///< of z or w, i, j and the captures, in the order of their names
+  bool of_weights;        ///< whether it is a function of w
+};
+
+/// Parses a formula. Throws Error with the column for a text that is no formula, for names that are neither z, w, i, j
+/// nor captures, for captures that it does not read, and unless it reads either z or w.
+ParsedFormula parse_formula(const std::string& text, const std::vector<std::string>& captures);
+
+/// The maker of the method that pointwise(...) stands for. Every option but layers and heads is a capture. Throws Error
+/// for a mistake in the formula or in a capture.
+MethodMaker formula_maker(const std::string& specification, const MethodText& method, OptionReader& reader);
+
+/// Whether the parameter of this name, such as "pointwise.slope", is a capture of a formula.
+bool is_formula_capture(std::string_view parameter);
+
+}  // namespace fovea
