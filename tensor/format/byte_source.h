@@ -1,5 +1,5 @@
-/// ByteSource, from which the readers of tensor files (.npy, .safetensors) read bytes, and two functions for one tensor
-/// of a file: the bytes that it takes, and reading its elements.
+/// ByteSource, from which the readers of tensor files (.npy, .safetensors) read bytes, the types of elements in files,
+/// and two functions for one tensor of a file: the bytes that it takes, and reading its elements.
 #pragma once
 #include <cstddef>
 #include <filesystem>
@@ -35,12 +35,25 @@ class ByteSource {
   std::span<const std::byte> memory_;
 };
 
+/// The type that elements have in a file, and the type that they have in a tensor.
+struct StoredType {
+  std::string_view name;  ///< as the format writes it: "F16"
+  DType dtype;
+  bool is_half = false;  ///< binary16 of IEEE 754, a type that tensors do not have; `dtype` is f32
+
+  std::size_t element_bytes() const { return is_half ? 2 : size_of(dtype); }
+  /// "f32"; "half-precision"
+  std::string_view description() const { return is_half ? "half-precision" : fovea::name(dtype); }
+};
+
 /// The number of bytes that the elements of a tensor take in a file. Throws Error, with a message that begins with
 /// `what`, if the number exceeds 2^63 − 1.
-std::size_t stored_bytes(std::string_view what, const Shape& shape, DType dtype);
+std::size_t stored_bytes(std::string_view what, const Shape& shape, const StoredType& type);
 
-/// Copies the bytes from `offset` on into the memory of `to`, a dense tensor. Throws Error, with a message that begins
-/// with `what`, for a bool that is neither 0 nor 1.
-void read_elements(const ByteSource& source, std::size_t offset, std::string_view what, const Tensor& to);
+/// Reads the elements from `offset` on into the memory of `to`, a dense tensor of the type type.dtype. Prints a line,
+/// once for each source, if half-precision numbers become f32. Throws Error, with a message that begins with `what`,
+/// for a bool that is neither 0 nor 1.
+void read_elements(const ByteSource& source, std::size_t offset, std::string_view what, const StoredType& type,
+                   const Tensor& to);
 
 }  // namespace fovea

@@ -21,27 +21,24 @@ constexpr std::string_view magic = "\x93NUMPY";
 constexpr std::size_t version_bytes = 2;
 constexpr std::size_t header_limit = 65535;  // the most that version 1.0 allows; eight dimensions need less than 400
 
-struct TypeName {
-  std::string_view name;
-  DType dtype;
-};
-constexpr std::array type_names{TypeName{"<f4", DType::f32}, TypeName{"<f8", DType::f64},
-                                TypeName{"<i4", DType::i32}, TypeName{"<i8", DType::i64},
-                                TypeName{"|u1", DType::u8},  TypeName{"|b1", DType::boolean}};
+constexpr std::array stored_types{StoredType{"<f4", DType::f32},      StoredType{"<f8", DType::f64},
+                                  StoredType{"<f2", DType::f32, true}, StoredType{"<i4", DType::i32},
+                                  StoredType{"<i8", DType::i64},      StoredType{"|u1", DType::u8},
+                                  StoredType{"|b1", DType::boolean}};
 
 struct Header {
-  DType dtype;
+  StoredType type;
   bool fortran_order;
   Shape shape;
 };
 
 using Json = nlohmann::json;
 
-DType type_of(const std::string& source, std::string_view descr) {
-  for (const TypeName& type : type_names)
-    if (descr == type.name) return type.dtype;
+StoredType type_of(const std::string& source, std::string_view descr) {
+  for (const StoredType& type : stored_types)
+    if (descr == type.name) return type;
   auto shown = in_quotes(descr);
-  constexpr std::string_view readable = "<f4, <f8, <i4, <i8, |u1 or |b1";
+  constexpr std::string_view readable = "<f4, <f8, <f2, <i4, <i8, |u1 or |b1";
   require(!descr.starts_with('>'), "{}: is big-endian ({}), expected {}; astype converts it", source, shown, readable);
   require(!descr.starts_with("<V") && !descr.starts_with("|V"),
           "{}: has elements without a type ({}), expected {}; bf16 can be kept in .safetensors files", source, shown,
@@ -119,18 +116,18 @@ std::pair<std::string, std::size_t> read_header_text(const ByteSource& source) {
 Tensor read(const ByteSource& source) {
   auto [text, data_begin] = read_header_text(source);
   Header header = parse_header(source.name(), text);
-  std::size_t needed = stored_bytes(source.name(), header.shape, header.dtype), present = source.size() - data_begin;
+  std::size_t needed = stored_bytes(source.name(), header.shape, header.type), present = source.size() - data_begin;
   require(needed <= present, "{}: {} {} takes {} bytes, the file has {} after its header: it was cut short",
-          source.name(), name(header.dtype), header.shape, needed, present);
+          source.name(), header.type.description(), header.shape, needed, present);
   require(needed == present, "{}: {} {} takes {} bytes, the file has {} after its header; expected one array",
-          source.name(), name(header.dtype), header.shape, needed, present);
+          source.name(), header.type.description(), header.shape, needed, present);
 
   std::array<int, Shape::max_rank> order{};
   auto last = order.begin() + header.shape.rank();
   std::iota(order.begin(), last, 0);
   if (header.fortran_order) std::reverse(order.begin(), last);
-  Tensor tensor = Tensor::empty(header.shape, std::span(order.begin(), last), header.dtype, Device::cpu);
-  read_elements(source, data_begin, source.name(), tensor);
+  Tensor tensor = Tensor::empty(header.shape, std::span(order.begin(), last), header.type.dtype, Device::cpu);
+  read_elements(source, data_begin, source.name(), header.type, tensor);
   return tensor;
 }
 

@@ -41,23 +41,20 @@ std::uint32_t checksum(const Tensor& dense) {
   return checksum({reinterpret_cast<const char*>(dense.address()), dense.bytes()});
 }
 
-struct TypeName {
-  std::string_view name;
-  DType dtype;
-};
-constexpr std::array type_names{TypeName{"F32", DType::f32},     TypeName{"F64", DType::f64},
-                                TypeName{"BF16", DType::bf16},   TypeName{"I64", DType::i64},
-                                TypeName{"I32", DType::i32},     TypeName{"U8", DType::u8},
-                                TypeName{"BOOL", DType::boolean}};
+// The first of a DType is the one that is written.
+constexpr std::array stored_types{StoredType{"F32", DType::f32},      StoredType{"F64", DType::f64},
+                                  StoredType{"BF16", DType::bf16},    StoredType{"I64", DType::i64},
+                                  StoredType{"I32", DType::i32},      StoredType{"U8", DType::u8},
+                                  StoredType{"BOOL", DType::boolean}, StoredType{"F16", DType::f32, true}};
 
 std::string_view stored_name(DType dtype) {
-  return std::find_if(type_names.begin(), type_names.end(), [&](auto& type) { return type.dtype == dtype; })->name;
+  return std::find_if(stored_types.begin(), stored_types.end(), [&](auto& type) { return type.dtype == dtype; })->name;
 }
 
 /// The header's entry for one tensor.
 struct Entry {
   std::string name;
-  DType dtype = DType::f32;
+  StoredType type;
   Shape shape;
   std::array<std::uint64_t, 2> offsets{};
 
@@ -101,10 +98,10 @@ Entry entry_of(const std::string& what, const std::string& name, const Json& ten
     require(tensor.contains(field), "{}: has no {}", what, field);
   const Json& type = tensor.at("dtype");
   require(type.is_string(), "{}: dtype is {}, expected a string", what, shown(type));
-  auto known = std::find_if(type_names.begin(), type_names.end(), [&](auto& known) { return known.name == type; });
-  require(known != type_names.end(),
-          "{}: is of type {}, expected F32, F64, BF16, I64, I32, U8 or BOOL; convert it first", what, shown(type));
-  Entry entry{name, known->dtype, {}, {}};
+  auto known = std::find_if(stored_types.begin(), stored_types.end(), [&](auto& known) { return known.name == type; });
+  require(known != stored_types.end(),
+          "{}: is of type {}, expected F32, F64, F16, BF16, I64, I32, U8 or BOOL; convert it first", what, shown(type));
+  Entry entry{name, *known, {}, {}};
   const auto sizes =
       numbers_of(what, tensor, "shape", std::numeric_limits<std::int64_t>::max(), "whole numbers from 0 to 2^63 - 1");
   require(sizes.size() <= Shape::max_rank, "{}: has more than {} dimensions, which is the most a tensor has", what,
@@ -172,9 +169,9 @@ void require_exact_cover(const std::string& source, const std::vector<Entry>& en
             entry.end());
     require(entry.end() <= data_bytes, "{}: its data ends at byte {}, the file has {}: it was cut short, or is damaged",
             what, entry.end(), data_bytes);
-    std::uint64_t needed = stored_bytes(what, entry.shape, entry.dtype);
+    std::uint64_t needed = stored_bytes(what, entry.shape, entry.type);
     require(entry.end() - entry.begin() == needed, "{}: {} {} takes {} bytes, data_offsets {} to {} are {}", what,
-            name(entry.dtype), entry.shape, needed, entry.begin(), entry.end(), entry.end() - entry.begin());
+            entry.type.description(), entry.shape, needed, entry.begin(), entry.end(), entry.end() - entry.begin());
     by_offset.push_back(&entry);
   }
   std::sort(by_offset.begin(), by_offset.end(), [](auto* a, auto* b) { return a->offsets < b->offsets; });
@@ -269,13 +266,13 @@ Safetensors read(const ByteSource& source) {
   Safetensors out{source.name(), {}, std::move(header.metadata)};
   out.tensors.reserve(header.entries.size());
   for (Entry& entry : header.entries)
-    out.tensors.emplace_back(std::move(entry.name), Tensor::empty(entry.shape, entry.dtype));
+    out.tensors.emplace_back(std::move(entry.name), Tensor::empty(entry.shape, entry.type.dtype));
   std::vector<std::uint32_t> found(checksums.size());
   parallel_for(std::ssize(out.tensors), 1, [&](std::int64_t begin, std::int64_t end) {
     for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
       const auto& [name, tensor] = out.tensors[i];
       read_elements(source, data_begin + header.entries[i].begin(),
-                    fmt::format("{}: tensor {}", source.name(), in_quotes(name)), tensor);
+                    fmt::format("{}: tensor {}", source.name(), in_quotes(name)), header.entries[i].type, tensor);
       if (!found.empty()) found[i] = checksum(tensor);
     }
   });

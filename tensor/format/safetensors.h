@@ -33,8 +33,8 @@ struct Safetensors {
   const Tensor& at(std::string_view name) const;
 };
 
-/// Reads every tensor of the file into newly allocated memory. Types F32, F64, BF16, I64, I32, U8 and BOOL, at most 8
-/// dimensions. Throws Error, one line with the names of the file and of the tensor, for other types and for files that
+/// Reads every tensor of the file into newly allocated memory. Types F32, F64, BF16, I64, I32, U8 and BOOL, and F16,
+/// which becomes f32; at most 8 dimensions. Throws Error, one line with the names of the file and of the tensor, for other types and for files that
 /// break the format: the JSON is not a header, a name occurs twice, or data_offsets leave the file, overlap, leave gaps
 /// or do not fit the shape. The whole header is checked before any tensor is allocated. If the file has checksums, as
 /// those of write_safetensors() have, throws Error also where a checksum does not match: some byte has changed since.

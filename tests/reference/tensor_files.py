@@ -43,11 +43,27 @@ NPY = {"f32.npy": ("float32", (3, 4)), "f64.npy": ("float64", (2, 1, 3)), "i32.n
        "scalar.npy": ("float64", ()), "empty.npy": ("float32", (0, 4)),
        "rank8.npy": ("uint8", (1, 2, 1, 2, 1, 3, 1, 2))}
 OTHER_VERSIONS = {"version2.npy": (2, 0), "version3.npy": (3, 0)}
-REFUSED = {"big_endian.npy": np.arange(3, dtype=">f4"), "f16.npy": np.arange(3, dtype="<f2"),
-           "bf16.npy": np.arange(3).astype(ml_dtypes.bfloat16), "structured.npy": np.zeros(2, [("a", "<f4")])}
+REFUSED = {"big_endian.npy": np.arange(3, dtype=">f4"), "bf16.npy": np.arange(3).astype(ml_dtypes.bfloat16),
+           "structured.npy": np.zeros(2, [("a", "<f4")])}
+
+
+def half():
+    """Half-precision numbers [4, 7]: subnormal ones, the largest, the smallest, infinities, NaNs with a payload."""
+    special = np.array([0x0001, 0x83ff, 0x0400, 0x8400, 0x7bff, 0xfbff, 0x7c00, 0xfc00, 0x7e15, 0xfe00, 0x8000, 0x0155],
+                       np.uint16)
+    random = np.random.default_rng(7).normal(0.3, 40, 16).astype(np.float16).view(np.uint16)
+    return np.concatenate([special, random]).view(np.float16).reshape(4, 7)
+
+
+def write_half():
+    np.save(folder / "f16.npy", np.asfortranarray(half()))
+    np.save(folder / "f16_as_f32.npy", half().astype(np.float32))
+    tensors = {"h": half(), "odd": half()[0, :3].copy(), "whole": values("int64", (3,))}
+    safetensors.numpy.save_file(tensors, folder / "f16.safetensors")
 
 
 def write():
+    write_half()
     tensors = {name: values(dtype, shape) for name, dtype, shape in EVERY_TYPE}
     safetensors.numpy.save_file(tensors, folder / "every_type.safetensors", {"format": "np"})
     for name, (dtype, shape) in NPY.items():

@@ -3,6 +3,7 @@
 
 #include <fmt/core.h>
 
+#include "tensor/format/npy.h"
 #include "tensor/support/atomic_file.h"
 #include "tests/tensor/kernel_cases.h"
 #include "tests/tensor/tensor_files.h"
@@ -69,6 +70,12 @@ BOOST_AUTO_TEST_CASE(a_file_of_the_safetensors_package_is_read) {
   require_same(file.tensors, package_tensors());
   BOOST_TEST(file.metadata.size() == 1u);
   BOOST_TEST(file.metadata.at("format") == "np");
+}
+
+BOOST_AUTO_TEST_CASE(half_precision_is_read_as_f32) {
+  const Tensor expected = read_npy(golden("f16_as_f32.npy")), x = golden_values(DType::i64, {3});
+  require_same(read_safetensors(golden("f16.safetensors")).tensors,
+               {{"whole", x}, {"h", expected}, {"odd", expected.select(0, 0).slice(0, 0, 3)}});
 }
 
 BOOST_AUTO_TEST_CASE(but_for_checksums_the_same_tensors_are_written_byte_for_byte_as_the_package_writes_them) {
@@ -198,7 +205,8 @@ BOOST_AUTO_TEST_CASE(what_is_not_a_file_is_named) {
 
 BOOST_AUTO_TEST_CASE(a_file_cut_anywhere_is_refused) {
   std::string whole = contents(golden("every_type.safetensors"));
-  check_that_every_cut_is_refused(whole, [](const std::string& file) { return refusal(file); });
+  for (const std::string& file : {whole, contents(golden("f16.safetensors"))})
+    check_that_every_cut_is_refused(file, [](const std::string& cut) { return refusal(cut); });
   BOOST_TEST(contains(refusal(whole.substr(0, whole.size() - 1)), "it was cut short"));
   BOOST_TEST(contains(refusal(whole + "x"), "1 bytes after the last tensor belong to none"));
 }
@@ -293,7 +301,8 @@ BOOST_AUTO_TEST_CASE(a_file_of_another_format_is_called_what_it_is) {
 
 BOOST_AUTO_TEST_CASE(sizes_and_offsets_that_do_not_fit_are_refused) {
   std::pair<std::string, std::string> cases[] = {
-      {refusal(one("F16", "[2]", "[0,4]"), 4), "is of type 'F16', expected F32, F64, BF16, I64, I32, U8 or BOOL"},
+      {refusal(one("F8_E4M3", "[2]", "[0,2]"), 2), "is of type 'F8_E4M3', expected F32, F64, F16, BF16, I64, "},
+      {refusal(one("F16", "[3]", "[0,12]"), 12), "half-precision [3] takes 6 bytes, data_offsets 0 to 12 are 12"},
       {refusal(one("F32", "[2]", "[0,4]"), 4), "f32 [2] takes 8 bytes, data_offsets 0 to 4 are 4"},
       {refusal(one("F32", "[1]", "[4,0]"), 4), "its data begins at 4 and ends before, at 0"},
       {refusal(one("F32", "[2]", "[0,8]"), 7), "its data ends at byte 8, the file has 7: it was cut short"},
