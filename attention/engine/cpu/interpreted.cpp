@@ -67,6 +67,7 @@ const ExpressionMap& map_of(const Expression& expression) {
   return kept<ExpressionMap>(bytes_of(expression), [&] {
     const MapFormula formula{
         name,
+        &typeid(ExpressionMap),
         0,
         1,
         expression.inputs,
@@ -87,7 +88,7 @@ Variable map_expression(const Expression& expression, std::span<const Variable> 
   for (const Variable& one : x) in.push_back(&one.value());
   Tensor out = empty_map_result(name, in.data(), static_cast<int>(in.size()));
   Tensor* const outputs[] = {&out};
-  if (out.elements() > 0) run_unlisted_map(functor.formula, &functor, outputs, in.data());
+  run_map(functor.formula, &functor, {outputs, in.data()});
   const std::vector<Variable> inputs(x.begin(), x.end());
   if (!should_record(inputs)) return Variable(std::move(out));
   return record(name, std::move(out), inputs,
