@@ -94,6 +94,10 @@ BOOST_AUTO_TEST_CASE(a_run_belongs_to_the_rows_that_it_was_made_for_and_to_no_ot
                                     run_for(shaw, "11"),                                  // of other test examples
                                     run_for("nguyen-table-1, En-Fr: Shaw", "11"),
                                     run_for("nguyen-table-2: Transformer", "11")};
+  RunResult kept = with(shared, {{"optimizer", "adamw"}}, 5), first = shared;
+  kept.name = "translate-1f", first.name = "translate-2e";
+  const std::vector<RunResult> of_two_versions{first, kept};
+  BOOST_TEST(runs_of(sheet, of_two_versions).at({"Vaswani", "En-De"}).size() == 2u);
   const SheetRuns of_sheet = runs_of(sheet, runs);
   BOOST_TEST(of_sheet.size() == 2u);
   BOOST_TEST((of_sheet.at({"Vaswani", "En-De"}) == SeedRuns{&runs[0], &runs[2]}));
@@ -314,7 +318,9 @@ BOOST_AUTO_TEST_CASE(rows_that_had_not_converged_are_marked_and_not_judged) {
   };
   BOOST_TEST((last_gains(still_learning) == std::vector<std::string>{"-0.10", "0.65 †"}));
   BOOST_TEST((last_gains(ended) == std::vector<std::string>{"-0.10", "0.55"}));
-  BOOST_TEST(gain_of_last_fifth(trained({}, 12.5, 0.75, false)) == 0.75);  // of a perplexity that fell
+  const RunResult of_perplexity = trained({}, 12.5, 0.75, false);  // which fell
+  BOOST_TEST(gain_of_last_fifth(of_perplexity) == 0.75);
+  BOOST_TEST(to_json(of_perplexity).at("training").at("gain_of_last_fifth") == 0.75);
   BOOST_TEST(std::isnan(gain_of_last_fifth(run_for(plain))));
 }
 

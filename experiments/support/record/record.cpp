@@ -225,6 +225,7 @@ Json to_json(const RunResult& result) {
   if (result.number > 0) json["number"] = result.number;
   if (!result.failure.empty()) json["failure"] = result.failure;
   if (result.training) json["training"] = to_json(*result.training);
+  if (const double gain = gain_of_last_fifth(result); !std::isnan(gain)) json["training"]["gain_of_last_fifth"] = gain;
   json["tests"] = Json::object();
   for (const TestResult& test : result.tests) json["tests"][test.set] = to_json(test);
   return json;

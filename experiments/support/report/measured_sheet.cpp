@@ -34,8 +34,9 @@ SheetRuns runs_of(const Sheet& sheet, const std::vector<RunResult>& runs) {
         if (examples.try_emplace(task.name, key).first->second != key) continue;
         SeedRuns& of_row = found[{row.name, task.name}];
         const auto is_in_place = [&](const RunResult* one) { return one->seed == run.seed; };
-        if (of_row.empty() || (agree_but_for_seed(*of_row.front(), run) && std::ranges::none_of(of_row, is_in_place)))
-          of_row.push_back(&run);
+        // Kept runs have names that `reproduce` made from the row's flags; later versions may have further options.
+        const bool is_alike = of_row.empty() || !run.name.empty() || agree_but_for_seed(*of_row.front(), run);
+        if (is_alike && std::ranges::none_of(of_row, is_in_place)) of_row.push_back(&run);
       }
     }
   for (auto& [key, of_row] : found) std::ranges::sort(of_row, [](auto* a, auto* b) { return a->seed < b->seed; });
