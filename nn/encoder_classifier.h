@@ -5,9 +5,10 @@
 
 namespace fovea {
 
-/// How the states of a sentence are averaged before they are classified: over its real tokens only (masked), or over
-/// all positions of the batch, padding included, as in Tensor2Tensor (t2t).
-enum class Pool { masked, t2t };
+/// The state of a sentence that is classified: the mean over its real tokens only (masked), the mean over all positions
+/// of the batch, padding included, as in Tensor2Tensor (t2t), or tanh(x W + b) of its first token's state x, as in BERT
+/// (first; Devlin et al. 2019).
+enum class Pool { masked, t2t, first };
 
 struct EncoderClassifierOptions {
   std::int64_t vocabulary = 0;
@@ -19,12 +20,15 @@ struct EncoderClassifierOptions {
                                 .attention_dropout = 0.1,
                                 .feed_forward_dropout = 0.1};
   Positions positions = Positions::sinusoidal;
-  std::int64_t longest = 512;  ///< number of position vectors, if they are learned
+  std::int64_t longest = 512;   ///< number of position vectors, if they are learned
+  bool embedding_norm = false;  ///< whether to apply a norm, of the encoder's kind, to embedding + position
+  bool embedding_scale = true;  ///< whether the embeddings have the factor sqrt(d)
   Pool pool = Pool::masked;
 };
 
-/// logits = mean_t(encoder(dropout(sqrt(d) · embedding_t + position_t))) W + b, where t runs over the positions that
-/// Pool selects. Parts: embedding, positions, encoder, classifier (W and b), dropout. Token 0 is padding.
+/// logits = dropout(pool(encoder(dropout(sqrt(d) · embedding_t + position_t)))) W + b; means have no dropout. Parts:
+/// embedding, positions, encoder, classifier (W and b), dropout, and where they are asked for norm and pooler. Token 0
+/// is padding.
 class EncoderClassifier : public Module {
  public:
   EncoderClassifier(const EncoderClassifierOptions& options, const AttentionFactory& attention);
@@ -34,12 +38,14 @@ class EncoderClassifier : public Module {
   Variable forward(const Tensor& tokens, const Tensor& lengths, std::vector<AttentionTrace>* traces = nullptr);
 
  private:
-  Variable mean_state(const Variable& states, const Tensor& lengths) const;
+  Variable pooled(const Variable& states, const Tensor& lengths) const;
 
   Pool pool_;
   Embedding embedding_;
   PositionEncoding positions_;
+  std::unique_ptr<NormLayer> norm_;
   TransformerStack encoder_;
+  std::optional<Linear> pooler_;  ///< of Pool::first
   Linear classifier_;
   Dropout dropout_;
 };

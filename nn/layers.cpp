@@ -39,9 +39,9 @@ Variable RmsNorm::forward(const Variable& x) const {
   return x / sqrt(mean(square(x), {-1}, true) + epsilon_) * gain_;
 }
 
-std::unique_ptr<NormLayer> make_norm(NormKind kind, std::int64_t dim) {
-  if (kind == NormKind::rms) return std::make_unique<RmsNorm>(dim);
-  return std::make_unique<LayerNorm>(dim);
+std::unique_ptr<NormLayer> make_norm(NormKind kind, std::int64_t dim, double epsilon) {
+  if (kind == NormKind::rms) return std::make_unique<RmsNorm>(dim, epsilon);
+  return std::make_unique<LayerNorm>(dim, epsilon);
 }
 
 Variable Residual::sum() const {
@@ -56,6 +56,15 @@ Dropout::Dropout(double probability) : probability_(probability) {
 Variable Dropout::forward(const Variable& x) const { return dropout(x, current_probability()); }
 
 namespace {
+
+struct GeluTanh {
+  static constexpr const char* name = "gelu_tanh";
+  template <class T>
+  FOVEA_HD FOVEA_INLINE T operator()(T x) const {
+    constexpr double slope = 0.79788456080286536;  // sqrt(2 / pi)
+    return T(0.5) * x * (T(1) + tanh(T(slope) * (x + T(0.044715) * x * x * x)));
+  }
+};
 
 /// Returns relu(x · weight + bias). The backward pass reads the result instead of the sum, because relu'(sum) =
 /// relu'(result) and the next matrix product saves the result anyway. One pass over memory adds the bias and applies
@@ -80,20 +89,27 @@ Variable linear_relu(const Variable& x, const Variable& weight, const Variable& 
       });
 }
 
+/// Returns activation(layer(x)).
+Variable activated(Activation activation, const Linear& layer, const Variable& x) {
+  if (activation == Activation::relu) return linear_relu(x, layer.weight(), layer.bias());
+  const Variable sum = layer.forward(x);
+  return activation == Activation::gelu ? gelu(sum) : map(GeluTanh{}, sum);
+}
+
 }  // namespace
 
 FeedForward::FeedForward(std::int64_t dim, std::int64_t inner_dim, const Options& options)
     : activation_(options.activation), inner_(dim, inner_dim), outer_(inner_dim, dim), dropout_(options.dropout) {
   child("inner", inner_);
   child("outer", outer_);
+  if (options.gated) child("gate", gate_.emplace(dim, inner_dim));
   child("dropout", dropout_);
 }
 
 Variable FeedForward::forward(const Variable& x) const {
   Scope scope = enter();
-  Variable hidden =
-      activation_ == Activation::relu ? linear_relu(x, inner_.weight(), inner_.bias()) : gelu(inner_.forward(x));
-  return outer_.forward(dropout_.forward(hidden));
+  const Variable hidden = activated(activation_, inner_, x);
+  return outer_.forward(dropout_.forward(gate_ ? hidden * gate_->forward(x) : hidden));
 }
 
 }  // namespace fovea

@@ -1,6 +1,7 @@
 /// Norms, dropout and the feed-forward block.
 #pragma once
 #include <memory>
+#include <optional>
 
 #include "autograd/operations.h"
 #include "nn/linear.h"
@@ -58,7 +59,8 @@ class RmsNorm : public NormLayer {
 };
 
 enum class NormKind { layer, rms };
-std::unique_ptr<NormLayer> make_norm(NormKind kind, std::int64_t dim);
+/// Throws Error for a negative epsilon.
+std::unique_ptr<NormLayer> make_norm(NormKind kind, std::int64_t dim, double epsilon = 1e-5);
 
 /// In training, zeroes each element with the given probability and multiplies the others by 1 / (1 − probability).
 /// In evaluation, returns its input.
@@ -75,14 +77,17 @@ class Dropout : public Module {
   double probability_;
 };
 
-enum class Activation { relu, gelu };
+/// gelu_tanh is the approximation of gelu by a tanh in Hendrycks and Gimpel 2016, which GPT-2 and T5 1.1 use.
+enum class Activation { relu, gelu, gelu_tanh };
 
-/// The feed-forward block of a Transformer: dropout(activation(x W_1 + b_1)) W_2 + b_2. Parts: inner, outer, dropout.
+/// The feed-forward block of a Transformer: dropout(activation(x W_1 + b_1)) W_2 + b_2. If it is gated (Shazeer 2020),
+/// the activation is multiplied by x W_3 + b_3 before dropout. Parts: inner (W_1), outer (W_2), gate (W_3), dropout.
 class FeedForward : public Module {
  public:
   struct Options {
     Activation activation = Activation::relu;
     double dropout = 0;
+    bool gated = false;
   };
   FeedForward(std::int64_t dim, std::int64_t inner_dim) : FeedForward(dim, inner_dim, Options()) {}
   FeedForward(std::int64_t dim, std::int64_t inner_dim, const Options& options);
@@ -93,6 +98,7 @@ class FeedForward : public Module {
  private:
   Activation activation_;
   Linear inner_, outer_;
+  std::optional<Linear> gate_;
   Dropout dropout_;
 };
 

@@ -24,7 +24,7 @@ AttentionShape attention_shape(const TransformerOptions& options, int layer, Pla
 }
 
 FeedForward::Options feed_forward_options(const TransformerOptions& options) {
-  return {.activation = options.activation, .dropout = options.feed_forward_dropout};
+  return {.activation = options.activation, .dropout = options.feed_forward_dropout, .gated = options.gated};
 }
 
 /// Throws Error unless states are [B, T, d] and lengths fit them.
@@ -100,7 +100,7 @@ TransformerLayer::TransformerLayer(const TransformerOptions& options, int layer,
       part.attention = sub_layer.attention(attention_shape(options, layer, part.cross ? Place::cross : place));
       child(name, *part.attention);
     }
-    part.norm = make_norm(options.norm_kind, options.model_dim);
+    part.norm = make_norm(options.norm_kind, options.model_dim, options.norm_epsilon);
     child(name + "_norm", *part.norm);
     parts_.push_back(std::move(part));
   }
@@ -163,7 +163,7 @@ TransformerStack::TransformerStack(const TransformerOptions& options, Place plac
     child(std::to_string(layer), *layers_.back());
   }
   if (options.norm == Norm::pre && options.final_norm) {
-    norm_ = make_norm(options.norm_kind, options.model_dim);
+    norm_ = make_norm(options.norm_kind, options.model_dim, options.norm_epsilon);
     child("norm", *norm_);
   }
 }

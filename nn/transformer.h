@@ -28,8 +28,10 @@ struct TransformerOptions {
   std::int64_t feed_forward_dim = 2048;
   Norm norm = Norm::pre;
   NormKind norm_kind = NormKind::layer;
-  bool final_norm = true;  ///< with Norm::pre: apply an LN after the last layer, which some language models omit
+  double norm_epsilon = 1e-5;  ///< is added to the variance, or to the mean square; at least 0
+  bool final_norm = true;      ///< with Norm::pre: apply an LN after the last layer, which some language models omit
   Activation activation = Activation::relu;
+  bool gated = false;  ///< whether the feed-forward blocks are gated
   // Dropout probabilities, in [0, 1).
   double dropout = 0.1;             ///< on the output of each sub-layer and on the embeddings
   double attention_dropout = 0;     ///< on the attention weights

@@ -10,7 +10,7 @@ TransformerModel::InputLayer::InputLayer(const TransformerModelOptions& options,
                                          std::int64_t dim, double dropout_probability)
     : table(vocabulary, dim, options.embedding),
       positions(options.positions, dim, options.longest),
-      norm(options.embedding_norm ? make_norm(options.decoder.norm_kind, dim) : nullptr),
+      norm(options.embedding_norm ? make_norm(options.decoder.norm_kind, dim, options.decoder.norm_epsilon) : nullptr),
       dropout(dropout_probability) {}
 
 Variable TransformerModel::InputLayer::states(const Embedding& embedding, const Tensor& tokens, std::int64_t begin) {
@@ -44,6 +44,7 @@ TransformerModel::TransformerModel(const TransformerModelOptions& options, const
     child("output", output_.emplace(options.decoder.model_dim, options.vocabulary,
                                     Linear::Options{.bias = false, .initializer = Initializer::normal(deviation)}));
   }
+  if (options.output_bias) output_bias_ = parameter("output_bias", {options.vocabulary}, Initializer::zeros());
 }
 
 void TransformerModel::register_input(const std::string& name, InputLayer& input, bool own_table) {
@@ -60,7 +61,7 @@ Variable TransformerModel::encode(const Tensor& source, const Tensor& lengths, s
 }
 
 SequenceModel::Output TransformerModel::output() const {
-  return {output_ ? output_->weight() : transpose(target_.table.weight(), 0, 1)};
+  return {output_ ? output_->weight() : transpose(target_.table.weight(), 0, 1), output_bias_};
 }
 
 Variable TransformerModel::states(const SequenceBatch& batch, SequenceTrace* trace) {

@@ -24,11 +24,13 @@ struct TransformerModelOptions {
   std::int64_t longest = 512;   ///< number of positions, if they are learned
   bool embedding_norm = false;  ///< whether to apply a norm, of the decoder's kind, to embedding + position
   Embedding::Options embedding = {.padding = 0, .scale = true};
+  bool output_bias = false;  ///< whether a bias, which starts at 0, is added to the logits
 };
 
-/// Encoder and decoder read dropout(sqrt(d) · embedding + position). logits = states · outputᵀ, without a bias.
-/// Parts (sub-modules): source_embedding (unless tied), target_embedding, encoder, decoder, output (unless tied), and
-/// for source and target positions, norm and dropout.
+/// Encoder and decoder read dropout(sqrt(d) · embedding + position), without the factor sqrt(d) if the embedding is not
+/// scaled. logits = states · outputᵀ, plus output_bias [V] if there is one. Parts (sub-modules): source_embedding
+/// (unless tied), target_embedding, encoder, decoder, output (unless tied), and for source and target positions, norm
+/// and dropout.
 class TransformerModel : public SequenceModel {
  public:
   /// Throws Error if source and target share a table but have vocabularies of different sizes, or if encoder and
@@ -66,6 +68,7 @@ class TransformerModel : public SequenceModel {
   InputLayer target_;
   TransformerStack decoder_;
   std::optional<Linear> output_;
+  Variable output_bias_;  ///< [V]; undefined without TransformerModelOptions::output_bias
 };
 
 }  // namespace fovea

@@ -64,7 +64,7 @@ BOOST_AUTO_TEST_CASE(the_small_layers_pass_gradcheck) {
   LayerNorm norm(7);
   RmsNorm rms(7);
   FeedForward relu(3, 5), gelu(3, 5, {.activation = Activation::gelu, .dropout = 0.3});
-  FeedForward dropped(3, 17, {.dropout = 0.5});
+  FeedForward dropped(3, 17, {.dropout = 0.5}), gated(3, 5, {.activation = Activation::gelu_tanh, .gated = true});
   PositionEncoding learned(Positions::learned, 3, 4);
   check(
       dense, [&](auto& x) { return dense.forward(x[0]); }, random_tensor({2, 3, 3}, 1));
@@ -78,6 +78,8 @@ BOOST_AUTO_TEST_CASE(the_small_layers_pass_gradcheck) {
       relu, [&](auto& x) { return relu.forward(x[0]); }, random_tensor({2, 3, 3}, 4));
   check(
       gelu, [&](auto& x) { return gelu.forward(x[0]); }, random_tensor({5, 3}, 5));
+  check(
+      gated, [&](auto& x) { return gated.forward(x[0]); }, random_tensor({2, 3, 3}, 8));
   check(
       dropped, [&](auto& x) { return dropped.forward(x[0]); }, random_tensor({3, 3}, 6));
   check(

@@ -45,7 +45,8 @@ inline std::vector<TestModel> test_models(const AttentionFactory& encoder, const
                                       .tied = tied,
                                       .positions = positions,
                                       .longest = 12,
-                                      .embedding_norm = positions == Positions::learned};
+                                      .embedding_norm = positions == Positions::learned,
+                                      .output_bias = positions == Positions::learned};
       return translates
                  ? std::make_unique<TransformerModel>(options, encoder_layer(encoder), decoder_layer(decoder, cross))
                  : std::make_unique<TransformerModel>(options, encoder_layer(decoder));

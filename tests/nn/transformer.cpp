@@ -187,8 +187,9 @@ Tensor evaluate(EncoderClassifier& model, const Tensor& tokens, const Tensor& le
 
 BOOST_AUTO_TEST_CASE(a_classifier_passes_gradcheck) {
   Tensor lengths = integers({3, 2}, {2}), tokens = padded_tokens({3, 2}, 4);
-  for (Pool pool : {Pool::masked, Pool::t2t}) {
+  for (Pool pool : {Pool::masked, Pool::t2t, Pool::first}) {
     EncoderClassifierOptions options = tiny_classifier(pool);
+    options.embedding_norm = pool == Pool::first;
     options.encoder.layers = 1;
     options.encoder.feed_forward_dim = 3;
     EncoderClassifier model(options, plain_attention);
@@ -210,12 +211,14 @@ BOOST_AUTO_TEST_CASE(a_classifier_names_its_parameters_by_place) {
 }
 
 BOOST_AUTO_TEST_CASE(padding_changes_nothing) {
-  EncoderClassifier model(tiny_classifier(), plain_attention);
-  randomise(model);
   Tensor lengths = integers({5, 1, 3}, {3});
-  Tensor tight = evaluate(model, padded_tokens({5, 1, 3}, 5), lengths);
-  Tensor wide = evaluate(model, padded_tokens({5, 1, 3}, 9), lengths);
-  BOOST_TEST(largest_difference(tight, wide) < 1e-13);
+  for (Pool pool : {Pool::masked, Pool::first}) {
+    EncoderClassifier model(tiny_classifier(pool), plain_attention);
+    randomise(model);
+    Tensor tight = evaluate(model, padded_tokens({5, 1, 3}, 5), lengths);
+    Tensor wide = evaluate(model, padded_tokens({5, 1, 3}, 9), lengths);
+    BOOST_TEST(largest_difference(tight, wide) < 1e-13);
+  }
 
   EncoderClassifier averaging_pads(tiny_classifier(Pool::t2t), plain_attention);
   randomise(averaging_pads);
