@@ -110,7 +110,8 @@ void print_commands(const NeededRuns& needed, const std::vector<Item>& items) {
         continue;
       }
       std::vector<std::string> words = needed.arguments(name);
-      std::erase_if(words, [](const std::string& word) { return word == "--threads=1" || word == "--only=1/1"; });
+      if (needed.tier() == "paper")
+        std::erase_if(words, [](const std::string& word) { return word == "--threads=1" || word == "--only=1/1"; });
       words.insert(words.begin(), job.program);
       fmt::print("# {}: {}\n{}\n", job.made_for.front(), job.machine, command_line(words));
     }

@@ -121,7 +121,8 @@ struct SheetRuns : std::map<std::pair<std::string, std::string>, SeedRuns> {
 
 /// The runs that were made for the sheet's rows (name_of()), sorted by their seeds. Left out are failed runs, runs that
 /// were tested on other examples than the first run of the same task, and runs that differ from a row's first run in
-/// more than the seed, unless `reproduce` named them (RunResult::name). Throws Error for a run that was made for a row of this sheet that does not exist.
+/// more than the seed, unless `reproduce` named them (RunResult::name). Throws Error for a run that was made for a row
+/// of this sheet that does not exist.
 SheetRuns runs_of(const Sheet& sheet, const std::vector<RunResult>& runs);
 
 /// A number of a run by its name: a score or measurement of the first test set ("BLEU", "window"), "dev BLEU", the mean
