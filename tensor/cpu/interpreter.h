@@ -96,40 +96,34 @@ class Interpreter {
   }
   const Expression& expression() const { return expression_; }
 
-  /// Computes the n elements of a row. read(input, j, count) returns the vector of the input's numbers from element j
-  /// on, or the row's number in all lanes. write(j, count, result) stores the elements from j on; result(r) is the
-  /// vector of result r. `count` is that of for_vectors(). All elements of a block are read before one is written.
+  /// Computes the n elements of a row in blocks. read(input, j, count, to) writes the numbers of an input for `count`
+  /// elements from j on to the vectors at `to`, or the row's number to the first vector. write(j, count, result) stores
+  /// `count` elements from j on; result(r) is the address of the first vector of result r. All elements of a block are
+  /// read before one is written.
   template <class T, class Read, class Write>
   void for_row(std::int64_t n, const Read& read, const Write& write) const {
-    constexpr std::int64_t lanes = Vec<T>::lanes;
+    constexpr std::int64_t lanes = Vec<T>::lanes, in_block = vectors * lanes;
     Vec<T>* const memory = memory_of_steps<T>();
     auto of_step = [&](std::size_t k) { return memory + static_cast<std::int64_t>(k) * vectors; };
-    for (std::size_t k = 0; k < varies_.size(); ++k) {
-      if (varies_[k]) continue;
-      const auto& [operation, operands] = expression_.steps[k];
-      if (operation == Operation::input)
-        *of_step(k) = read(operands[0], 0, WholeVector<T>{});
-      else if (operation == Operation::constant)
-        *of_step(k) = Vec<T>(static_cast<T>(expression_.constants[static_cast<std::size_t>(operands[0])]));
-      else
-        compute(k, memory, 1);
-      std::fill_n(of_step(k) + 1, vectors - 1, *of_step(k));
-    }
-    for (std::int64_t j = 0; j < n; j += vectors * lanes) {
-      const std::int64_t in_block = std::min(n - j, vectors * lanes);
+    auto compute_steps = [&](bool varying, std::int64_t j, std::int64_t count) {
       for (std::size_t k = 0; k < varies_.size(); ++k) {
-        if (!varies_[k]) continue;
-        if (expression_.steps[k].operation != Operation::input)
-          compute(k, memory, (in_block + lanes - 1) / lanes);
+        if (varies_[k] != varying) continue;
+        const auto& [operation, operands] = expression_.steps[k];
+        if (operation == Operation::input)
+          read(operands[0], j, count, of_step(k));
+        else if (operation == Operation::constant)
+          *of_step(k) = Vec<T>(static_cast<T>(expression_.constants[static_cast<std::size_t>(operands[0])]));
         else
-          for_vectors<T>(in_block, [&, input = expression_.steps[k].operands[0]](std::int64_t at, auto count) {
-            of_step(k)[at / lanes] = read(input, j + at, count);
-          });
+          compute(k, memory, (count + lanes - 1) / lanes);
+        if (!varying) std::fill_n(of_step(k) + 1, vectors - 1, *of_step(k));
       }
-      for_vectors<T>(in_block, [&](std::int64_t at, auto count) {
-        write(j + at, count, [&](std::size_t result) {
-          return of_step(static_cast<std::size_t>(expression_.results[result]))[at / lanes];
-        });
+    };
+    compute_steps(false, 0, 1);
+    for (std::int64_t j = 0; j < n; j += in_block) {
+      const std::int64_t count = std::min(n - j, in_block);
+      compute_steps(true, j, count);
+      write(j, count, [&](std::size_t result) {
+        return static_cast<const Vec<T>*>(of_step(static_cast<std::size_t>(expression_.results[result])));
       });
     }
   }

@@ -51,15 +51,28 @@ struct ExpressionMap {
   MapFormula formula;
 };
 
+/// body(k, at, lanes) for the vectors k of `count` elements, of which vector k has `lanes` from `at` on.
+template <class T, class Body>
+void for_lanes(std::int64_t count, const Body& body) {
+  for (std::int64_t at = 0, k = 0; at < count; at += Vec<T>::lanes, ++k)
+    body(k, at, static_cast<int>(std::min<std::int64_t>(Vec<T>::lanes, count - at)));
+}
+
 template <class T>
-void map_row(const void* f, T* const* operand, const std::int64_t* step, std::int64_t count) {
+void map_row(const void* f, T* const* operand, const std::int64_t* step, std::int64_t n) {
   static_cast<const ExpressionMap*>(f)->interpreter.for_row<T>(
-      count,
-      [&](int input, std::int64_t j, int lanes) {
-        return cpu::load_lanes<T>(operand[1 + input] + j * step[1 + input], step[1 + input], lanes);
+      n,
+      [&](int input, std::int64_t j, std::int64_t count, Vec<T>* to) {
+        const T* const from = operand[1 + input];
+        const std::int64_t distance = step[1 + input];
+        for_lanes<T>(count, [&](std::int64_t k, std::int64_t at, int lanes) {
+          to[k] = cpu::load_lanes<T>(from + (j + at) * distance, distance, lanes);
+        });
       },
-      [&](std::int64_t j, int lanes, const auto& result) {
-        cpu::store_lanes<T>(result(0), operand[0] + j * step[0], step[0], lanes);
+      [&](std::int64_t j, std::int64_t count, const auto& result) {
+        for_lanes<T>(count, [&](std::int64_t k, std::int64_t at, int lanes) {
+          cpu::store_lanes<T>(result(0)[k], operand[0] + (j + at) * step[0], step[0], lanes);
+        });
       });
 }
 
@@ -117,6 +130,19 @@ struct Interpreted {
 
 const Interpreted& interpreted(const void* f) { return *static_cast<const Interpreted*>(f); }
 
+/// Adds the gradients of a capture for `count` pairs: to one number for each key, or to the row's only one.
+template <class T>
+void add_gradient(const Vec<T>* more, std::int64_t count, T* to, bool per_key) {
+  Vec<T> sum(T(0));
+  for_vectors<T>(count, [&](std::int64_t at, auto lanes) {
+    if (per_key)
+      store_vector(load_vector(to + at, lanes) + *more++, to + at, lanes);
+    else
+      sum += filled(*more++, lanes, T(0));
+  });
+  if (!per_key) *to += horizontal_sum(sum);
+}
+
 /// Reads the inputs of Interpreted::value for row r.
 template <class T>
 struct RowReader {
@@ -127,53 +153,59 @@ struct RowReader {
   const CaptureRow<T>* captured;
 
   const CaptureRow<T>& capture(std::size_t k) const { return captured[static_cast<std::int64_t>(k) * rows.count + r]; }
-  template <class Count>
-  Vec<T> operator()(int input, std::int64_t at, Count count) const {
+  void operator()(int input, std::int64_t at, std::int64_t count, Vec<T>* to) const {
     const std::int64_t j = rows.first[r] + at;
-    if (input == 0) return load_vector(from + j, count);
-    if (input == 1) return Vec<T>(static_cast<T>(rows.query_position + r));
-    if (input == 2) return Vec<T>(static_cast<T>(j)) + lane_numbers<T>();
-    const auto k = static_cast<std::size_t>(input - 3);
-    return formula.per_key[k] ? load_vector(capture(k).numbers + j, count) : Vec<T>(*capture(k).numbers);
+    const std::size_t k = input < 3 ? 0 : static_cast<std::size_t>(input - 3);
+    if (input == 0)
+      load(from + j, count, to);
+    else if (input == 1)
+      *to = Vec<T>(static_cast<T>(rows.query_position + r));
+    else if (input == 2)
+      for (std::int64_t lane = 0; lane < count; lane += Vec<T>::lanes)
+        *to++ = Vec<T>(static_cast<T>(j + lane)) + lane_numbers<T>();
+    else if (formula.per_key[k])
+      load(capture(k).numbers + j, count, to);
+    else
+      *to = Vec<T>(*capture(k).numbers);
+  }
+  static void load(const T* from, std::int64_t count, Vec<T>* to) {
+    for_vectors<T>(count, [&](std::int64_t at, auto lanes) { *to++ = load_vector(from + at, lanes); });
   }
 };
 
 template <class T>
 void forward(const void* f, const PairRows<T>& rows, const T* from, T* to, const CaptureRow<T>* captured) {
   for (std::int64_t r = 0; r < rows.count; ++r, from += rows.stride, to += rows.stride)
-    interpreted(f).value.for_row<T>(rows.end[r] - rows.first[r], RowReader<T>{interpreted(f), rows, r, from, captured},
-                                    [&](std::int64_t at, auto count, const auto& result) {
-                                      store_vector(result(0), to + rows.first[r] + at, count);
-                                    });
+    interpreted(f).value.for_row<T>(
+        rows.end[r] - rows.first[r], RowReader<T>{interpreted(f), rows, r, from, captured},
+        [&](std::int64_t j, std::int64_t count, const auto& result) {
+          const Vec<T>* values = result(0);
+          T* const first = to + rows.first[r] + j;
+          for_vectors<T>(count, [&](std::int64_t at, auto lanes) { store_vector(*values++, first + at, lanes); });
+        });
 }
 
 template <class T>
 void backward(const void* f, const PairRows<T>& rows, const T* from, T* gradient, const CaptureRow<T>* captured) {
   const Interpreted& formula = interpreted(f);
-  const std::size_t captures = formula.per_key.size();
-  std::vector<Vec<T>> sums(captures);  // gradients of the captures with one number for the row
   for (std::int64_t r = 0; r < rows.count; ++r, from += rows.stride, gradient += rows.stride) {
-    const RowReader<T> read{formula, rows, r, from, captured};
-    std::fill(sums.begin(), sums.end(), Vec<T>(T(0)));
-    T* const of_row = gradient + rows.first[r];
-    auto write = [&](std::int64_t at, auto count, const auto& result) {
-      store_vector(result(0), of_row + at, count);
-      for (std::size_t k = 0; k < captures; ++k) {
-        T* const to = read.capture(k).gradients;
-        if (!formula.per_key[k])
-          sums[k] += filled(result(1 + k), count, T(0));
-        else if (to)
-          store_vector(load_vector(to + rows.first[r] + at, count) + result(1 + k), to + rows.first[r] + at, count);
-      }
+    const RowReader<T> read_value{formula, rows, r, from, captured};
+    auto read = [&](int input, std::int64_t j, std::int64_t count, Vec<T>* to) {
+      if (input == 0)
+        RowReader<T>::load(gradient + rows.first[r] + j, count, to);
+      else
+        read_value(input - 1, j, count, to);
     };
-    formula.gradients.for_row<T>(
-        rows.end[r] - rows.first[r],
-        [&](int input, std::int64_t at, auto count) {
-          return input == 0 ? load_vector(of_row + at, count) : read(input - 1, at, count);
-        },
-        write);
-    for (std::size_t k = 0; k < captures; ++k)
-      if (!formula.per_key[k] && read.capture(k).gradients) *read.capture(k).gradients += horizontal_sum(sums[k]);
+    auto write = [&](std::int64_t j, std::int64_t count, const auto& result) {
+      const std::int64_t first = rows.first[r] + j;
+      const Vec<T>* values = result(0);
+      for_vectors<T>(count,
+                     [&](std::int64_t at, auto lanes) { store_vector(*values++, gradient + first + at, lanes); });
+      for (std::size_t k = 0; k < formula.per_key.size(); ++k)
+        if (T* const to = read_value.capture(k).gradients)
+          add_gradient(result(1 + k), count, formula.per_key[k] ? to + first : to, formula.per_key[k]);
+    };
+    formula.gradients.for_row<T>(rows.end[r] - rows.first[r], read, write);
   }
 }
 
@@ -181,9 +213,9 @@ void backward(const void* f, const PairRows<T>& rows, const T* from, T* gradient
 template <class T>
 void compute(const cpu::Interpreter& interpreter, const std::vector<const T*>& x, T* y) {
   interpreter.for_row<T>(
-      1, [&](int input, std::int64_t, auto) { return Vec<T>(*x[static_cast<std::size_t>(input)]); },
-      [&](std::int64_t, auto, const auto& result) {
-        for (std::size_t k = 0; k < interpreter.expression().results.size(); ++k) y[k] = result(k)[0];
+      1, [&](int input, std::int64_t, std::int64_t, Vec<T>* to) { *to = Vec<T>(*x[static_cast<std::size_t>(input)]); },
+      [&](std::int64_t, std::int64_t, const auto& result) {
+        for (std::size_t k = 0; k < interpreter.expression().results.size(); ++k) y[k] = (*result(k))[0];
       });
 }
 template <class T>

@@ -2,6 +2,8 @@
 import importlib.util
 import os
 import pathlib
+import re
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -231,6 +233,32 @@ def test_a_mistake_is_a_value_error_of_one_line(wrong, message):
     with pytest.raises(ValueError, match=message) as error:
         wrong()
     assert "\n" not in str(error.value)
+
+
+def of_script(name, *arguments):
+    script = pathlib.Path(__file__).parent.parent / "compare" / name
+    return subprocess.run([sys.executable, script, *arguments], capture_output=True, text=True, check=True).stdout
+
+
+def test_the_tables_of_time_and_memory_are_printed():
+    """The script also compares the results of all ways."""
+    tables = of_script("benchmark.py", "--sizes", "40", "--batch", "80", "--seconds", "0", "--tables", "attention",
+                       "encoder")
+    rows = re.findall(r"^\| (\w+) \| 40 \|((?: [\d.]+ ms, \d+ MiB \|)+)$", tables, re.MULTILINE)
+    assert [name for name, _ in rows] == 2 * ["plain", "Gaussian", "relative", "T5", "window"]
+    assert {numbers.count("ms") for _, numbers in rows[:5]} == {3} and "FlexAttention, compiled" in tables
+
+
+@pytest.mark.skipif(shutil.which("pkg-config") is None or
+                    subprocess.run(["pkg-config", "--exists", "fovea"]).returncode != 0,
+                    reason="needs pkg-config and fovea's file for it")
+def test_the_table_of_situations_is_the_page():
+    page = (pathlib.Path(__file__).parent.parent / "compare" / "SITUATIONS.md").read_text(encoding="utf-8")
+    def of_fovea(text):
+        rows = [line.split(" | ") for line in text.splitlines()]
+        return [(row[0], row[2]) for row in rows if len(row) == 3 and row[0] != "| situation"]
+    found = of_fovea(of_script("situations.py"))
+    assert len(found) == 7 and of_fovea(page) == found
 
 
 @pytest.mark.skipif(not (importlib.util.find_spec("scikit_build_core") and importlib.util.find_spec("nanobind")),
