@@ -31,6 +31,8 @@ bool overlaps_inputs(const Tensor& out, const Tensor* const* in, int n) {
 }
 
 void run_map(const MapFormula& formula, const void* functor, const MapGroup& group) {
+  require(formula.results + formula.inputs <= most_map_operands, "{}: {} operands; at most {}", formula.name,
+          formula.results + formula.inputs, most_map_operands);
   if (group.out[0]->elements() > 0) kernels(group.out[0]->device()).map(formula, functor, {&group, 1});
 }
 
@@ -51,7 +53,11 @@ std::unordered_map<std::type_index, const MapFormula*>& all_listed() {
 
 }  // namespace
 
-const MapFormula& listed_formula(const std::type_info& type) { return *all_listed().at(type); }
+const MapFormula& listed_formula(const std::type_info& type) {
+  const auto found = all_listed().find(type);
+  require(found != all_listed().end(), "map: the formula {} is listed but not compiled", type.name());
+  return *found->second;
+}
 void list_formula(const MapFormula& formula) { all_listed()[*formula.type] = &formula; }
 
 Tensor empty_map_result(const char* name, const Tensor* const* in, int n) {

@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <cstdlib>
+#include <limits>
 #include <optional>
 
 #include "attention/engine/cpu/interpreted.h"
+#include "attention/engine/lowered.h"
 #include "tensor/formula/recorded.h"
 
 namespace fovea {
@@ -191,8 +194,15 @@ class FormulaParser {
   }
   Recorded literal() {
     double value = 0;
+    const std::size_t begin = column();
     const auto [end, error] = std::from_chars(text_.data() + at_, text_.data() + text_.size(), value);
-    if (error != std::errc()) expected("a number");
+    if (error == std::errc::result_out_of_range)  // too large or too small: strtod() tells which
+      value = std::strtod(text_.c_str() + at_, nullptr);
+    else if (error != std::errc())
+      expected("a number");
+    if (value > std::numeric_limits<float>::max())
+      fail_at(text_, begin, in_quotes(std::string(text_.data() + at_, end)) + " is too large",
+              "; the largest number is 3.4e38");
     at_ = static_cast<std::size_t>(end - text_.data());
     return value;
   }
@@ -386,7 +396,12 @@ MethodMaker formula_maker(const std::string& specification, const MethodText& me
     fail_at(specification, method.column, fmt::format("{} captures", captures.size()),
             fmt::format("; at most {}", most_captures));
   ParsedFormula parsed = parse_formula(formula->value, names);
-  return [=, interpreted = interpreted_formula(parsed.expression, per_key),
+  if (parsed.of_weights && !is_linear_in(parsed.expression, 0))
+    fail_at(
+        specification, formula->value_column, "the formula is no multiple of w",
+        "; write w * factor, where the factor does not read w: a weight of 0, of a key that the query does not see, "
+        "stays 0");
+  return [=, interpreted = interpreted_formula(parsed.expression, per_key, parsed.of_weights),
           of_weights = parsed.of_weights](const MethodShape& shape) {
     return std::make_unique<FormulaMethod>(shape, interpreted, of_weights, captures);
   };

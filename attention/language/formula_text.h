@@ -1,7 +1,7 @@
 /// Pointwise formulas as text: pointwise("z - exp(slope) * abs(j - i)", slope=head).
 ///
 /// A formula of z changes the logit z of each pair, and is one of the biases; a formula of w changes the weight w, and
-/// is one of the windows. Further names are i and j, the positions of query and key in their row in tokens, counted
+/// is one of the windows: w times a factor that does not read w, so that a weight of 0 stays 0. Further names are i and j, the positions of query and key in their row in tokens, counted
 /// from 0, and the captures. Where a row has several documents, only j - i is the same as in rows of their own. The
 /// syntax is Python's:
 ///

@@ -7,6 +7,7 @@
 #include "attention/engine/cpu/pair_rows.h"
 #include "autograd/node.h"
 #include "tensor/cpu/interpreter.h"
+#include "tensor/formula/recorded.h"
 #include "tensor/map.h"
 
 namespace fovea {
@@ -120,8 +121,19 @@ Variable map_expression(const Expression& expression, std::span<const Variable> 
 
 // ---- On rows of pairs
 
+/// An expression that is linear in its first input, as one that is 0 where this input is 0, also where the factor is
+/// NaN or infinite.
+Expression zero_at_zero(const Expression& expression) {
+  return record_expression(expression.inputs, [&](std::span<const Recorded> x) {
+    const std::vector<int> steps = record_again(expression, x);
+    const Recorded result = Recorded::of_step(steps[static_cast<std::size_t>(expression.results[0])]);
+    return std::vector<Recorded>{select(x[0] == Recorded(0), Recorded(0), result)};
+  });
+}
+
 /// The forms of one formula.
 struct Interpreted {
+  Expression expression;
   cpu::Interpreter value;      ///< of z, query position, key position, captures...
   cpu::Interpreter gradients;  ///< those of z and of each capture, from the result's gradient and the inputs of `value`
   std::vector<bool> per_key;   ///< of each capture
@@ -234,7 +246,9 @@ void gradients(const void* f, T g, const T* x, T* to) {
   compute(interpreted(f).gradients, inputs, to);
 }
 
-std::unique_ptr<const Interpreted> make_interpreted(const Expression& expression, const std::vector<bool>& per_key) {
+std::unique_ptr<const Interpreted> make_interpreted(const Expression& expression, const std::vector<bool>& per_key,
+                                                    bool of_weights) {
+  const Expression on_cpu = of_weights ? zero_at_zero(expression) : expression;
   std::vector<bool> varies{true, false, true};
   varies.insert(varies.end(), per_key.begin(), per_key.end());
   std::vector<bool> gradients_vary{true};
@@ -242,13 +256,14 @@ std::unique_ptr<const Interpreted> make_interpreted(const Expression& expression
   std::vector<int> of{0};
   for (std::size_t k = 0; k < per_key.size(); ++k) of.push_back(3 + static_cast<int>(k));
   return std::make_unique<const Interpreted>(Interpreted{
-      {expression, varies},
-      {gradients_of(expression, of), gradients_vary},
+      expression,
+      {on_cpu, varies},
+      {gradients_of(on_cpu, of), gradients_vary},
       per_key,
       {name,
        static_cast<int>(per_key.size()),
        0,
-       [](const void* f) { return interpreted(f).value.expression(); },
+       [](const void* f) { return interpreted(f).expression; },
        [](const void* f, std::span<const Variable> x) { return map_expression(interpreted(f).value.expression(), x); },
        {value<float>, gradients<float>, forward<float>, backward<float>},
        {value<double>, gradients<double>, forward<double>, backward<double>}}});
@@ -256,10 +271,10 @@ std::unique_ptr<const Interpreted> make_interpreted(const Expression& expression
 
 }  // namespace
 
-PointwiseFormula interpreted_formula(const Expression& expression, const std::vector<bool>& per_key) {
-  std::string key = bytes_of(expression);
+PointwiseFormula interpreted_formula(const Expression& expression, const std::vector<bool>& per_key, bool of_weights) {
+  std::string key = bytes_of(expression) + (of_weights ? 'w' : 'z');
   for (bool one : per_key) key += one ? '1' : '0';
-  const Interpreted& made = kept<Interpreted>(key, [&] { return make_interpreted(expression, per_key); });
+  const Interpreted& made = kept<Interpreted>(key, [&] { return make_interpreted(expression, per_key, of_weights); });
   return {made.functions, std::shared_ptr<const void>(&made, [](const void*) {})};
 }
 

@@ -34,8 +34,7 @@ SheetRuns runs_of(const Sheet& sheet, const std::vector<RunResult>& runs) {
         if (examples.try_emplace(task.name, key).first->second != key) continue;
         SeedRuns& of_row = found[{row.name, task.name}];
         const auto is_in_place = [&](const RunResult* one) { return one->seed == run.seed; };
-        // Kept runs have names that `reproduce` made from the row's flags; later versions may have further options.
-        const bool is_alike = of_row.empty() || !run.name.empty() || agree_but_for_seed(*of_row.front(), run);
+        const bool is_alike = of_row.empty() || agree_but_for_seed(*of_row.front(), run);
         if (is_alike && std::ranges::none_of(of_row, is_in_place)) of_row.push_back(&run);
       }
     }
@@ -225,7 +224,7 @@ struct MeasuredSheet {
   struct Ending {
     double gain = std::nan(""), between_seeds = 0;
 
-    bool has_converged() const { return !(gain > between_seeds); }
+    bool has_converged() const { return gain <= between_seeds; }  // not where the gain is not known
   };
   Ending ending(const Sheet::Column& column, const Sheet::Row& row) const {
     const SeedRuns& trained = runs(column, row.model.empty() ? row : sheet.row(row.model));

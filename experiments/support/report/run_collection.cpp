@@ -19,9 +19,9 @@ namespace {
 
 /// Options that say how a run was made, not which model was trained on what.
 bool is_of_making(const std::string& option) {
-  static const std::set<std::string> names{"seed",    "compare", "seeds",   "search",    "threads",
-                                           "device",  "out",     "resume",  "recompute", "checkpoint-every",
-                                           "program", "keep",    "made-for"};
+  static const std::set<std::string> names{"seed",    "compare", "seeds",    "search",    "threads",
+                                           "device",  "out",     "resume",   "recompute", "checkpoint-every",
+                                           "program", "keep",    "made-for", "methods"};
   return names.contains(option);
 }
 
@@ -163,7 +163,14 @@ std::vector<RunGroup> comparable_groups(const std::vector<RunResult>& runs) {
   return groups;
 }
 
-bool agree_but_for_seed(const RunResult& a, const RunResult& b) { return model_options(a) == model_options(b); }
+bool agree_but_for_seed(const RunResult& a, const RunResult& b) {
+  const bool is_kept = !a.name.empty() || !b.name.empty();
+  const Json of_a = model_options(a), of_b = model_options(b);
+  if (!is_kept) return of_a == of_b;
+  return std::ranges::all_of(of_a.items(), [&](const auto& option) {
+    return !of_b.contains(option.key()) || of_b[option.key()] == option.value();
+  });
+}
 
 std::string summary_of(const std::vector<Json>& starts) {
   std::set<std::string> dates, versions, machines, commands;

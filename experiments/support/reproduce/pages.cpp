@@ -88,7 +88,7 @@ std::string making_of(const NeededRuns& needed) {
   for (const RunResult* run : runs)
     for (const Json& start : starts_of(*run)) starts.push_back(start_without_places(start));
   return fmt::format(
-      "`reproduce --tier {} --results FILE` writes this page from the records of {}; it is not edited by hand.{}",
+      "`reproduce --tier {} --results FILE` writes this page from the records of {} and the paragraphs in sheets/.{}",
       needed.tier(), counted(runs.size(), "run"), starts.empty() ? "" : " Runs made " + summary_of(starts) + ".");
 }
 
