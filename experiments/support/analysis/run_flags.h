@@ -25,7 +25,7 @@ class RunFlags {
   /// Groups of flags, to be added up. Without `several`, a command reads one RUN.
   enum Group : unsigned {
     several = 1,     ///< RUNS, --names
-    set = 2,         ///< --set
+    set = 2,         ///< --set, --data
     sentences = 4,   ///< --sentences
     sentence = 8,    ///< --sentence
     text = 16,       ///< --text, --target
@@ -42,7 +42,8 @@ class RunFlags {
   std::vector<std::string> names() const;
   /// The directory. Throws Error unless there is one.
   std::filesystem::path run() const;
-  std::unique_ptr<AnalyzedRun> open(const std::filesystem::path& run) const { return AnalyzedRun::open(run, part); }
+  /// Throws Error for a model of Hugging Face, which has no data, if its sentences are not chosen.
+  std::unique_ptr<AnalyzedRun> open(const std::filesystem::path& run) const;
   /// The own text, or the chosen sentence and those after it, `count` in all.
   std::vector<SentenceView> views(std::size_t count = 1) const;
   /// The number of sentences that --sentences chooses.
@@ -59,7 +60,8 @@ class RunFlags {
 
  private:
   const Cli& cli_;
-  bool several_;
+  bool several_, reads_sentences_;
+  std::string data_;  ///< --data; empty: that of the run
   std::vector<std::string> given_;
   std::optional<std::string> names_, text_, target_;
 };
