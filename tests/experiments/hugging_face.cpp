@@ -219,6 +219,9 @@ BOOST_AUTO_TEST_CASE(analyze_looks_into_them) {
   BOOST_TEST(mass.status == 0, mass.err);
   BOOST_TEST(contains(ended("analyze", {"mass", model_of("gpt2")}).err,
                       "gpt2: a model of Hugging Face has no data of its own; name some with --data"));
+  const std::vector<std::string> vary{"vary", model_of("t5"), "--vary", "beam=1,2"};
+  BOOST_TEST(contains(ended("analyze", vary).err, "t5: a model of Hugging Face has no data of its own"));
+  BOOST_TEST(ended("analyze", joined(vary, {"--data", few_sentences})).status == 0);
   BOOST_TEST(contains(ended("analyze", {"model", model_of("t5")}).out, "t5(buckets=8, max_distance=20)"));
 }
 
@@ -305,6 +308,17 @@ BOOST_AUTO_TEST_CASE(models_that_ours_cannot_be_are_refused_in_a_line) {
   BOOST_TEST(contains(refusal(bare), ": has no vocabulary: no vocab.txt, vocab.json with merges.txt, or "));
   fs::resize_file(cut / "model.safetensors", 9999);
   BOOST_TEST(contains(refusal(cut), "model.safetensors: tensor 'transformer."));
+}
+
+BOOST_AUTO_TEST_CASE(names_may_lack_the_prefix_of_the_architecture) {
+  const Copy folder("gpt2");
+  folder.change([](auto& tensors) {
+    for (auto& [name, tensor] : tensors) name.erase(0, std::string("transformer.").size());
+    tensors.emplace_back("h.0.attn.bias", Tensor::full({1, 1, 12, 12}, 0.5));  // a mask, in the files of gpt2
+  });
+  const Ended bare = analysis(folder.path);
+  BOOST_TEST(finding(bare) == finding(analysis(model_of("gpt2"))));
+  BOOST_TEST(bare.err == "");
 }
 
 BOOST_AUTO_TEST_CASE(old_names_and_tensors_without_a_place_are_no_trouble) {
