@@ -115,8 +115,8 @@ void program(Cli& cli) {
 }
 
 /// Opens a run for `analyze`.
-std::unique_ptr<AnalyzedRun> open(const std::filesystem::path& run, Part part) {
-  const auto options = options_of_run<Options>(run);
+std::unique_ptr<AnalyzedRun> open(const std::filesystem::path& run, Part part, const std::vector<std::string>& flags) {
+  const auto options = options_of_run<Options>(run, flags);
   const PairTokenizers vocabularies = load_tokenizers(run);
   auto owned = std::make_unique<Tagger>(options.model, vocabularies.source->size(), vocabularies.target->size());
   auto predict = [tagger = owned.get(), tags = vocabularies.target](const Tensor& tokens, const Tensor& lengths,

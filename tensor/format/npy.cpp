@@ -21,9 +21,9 @@ constexpr std::string_view magic = "\x93NUMPY";
 constexpr std::size_t version_bytes = 2;
 constexpr std::size_t header_limit = 65535;  // the most that version 1.0 allows; eight dimensions need less than 400
 
-constexpr std::array stored_types{StoredType{"<f4", DType::f32},      StoredType{"<f8", DType::f64},
+constexpr std::array stored_types{StoredType{"<f4", DType::f32},       StoredType{"<f8", DType::f64},
                                   StoredType{"<f2", DType::f32, true}, StoredType{"<i4", DType::i32},
-                                  StoredType{"<i8", DType::i64},      StoredType{"|u1", DType::u8},
+                                  StoredType{"<i8", DType::i64},       StoredType{"|u1", DType::u8},
                                   StoredType{"|b1", DType::boolean}};
 
 struct Header {

@@ -16,9 +16,9 @@
 namespace fovea {
 
 /// Reads a tensor of type <f4, <f8, <i4, <i8, |u1 or |b1 (f32, f64, i32, i64, u8, bool), or <f2, which becomes f32, and
-/// of at most 8 dimensions. A file in Fortran order gives a tensor with column-major strides. Throws Error, one line with the file's
-/// name, for other types (NumPy has no bf16), big-endian files and files that break the format. The header and the
-/// file's size are checked before the tensor is allocated.
+/// of at most 8 dimensions. A file in Fortran order gives a tensor with column-major strides. Throws Error, one line
+/// with the file's name, for other types (NumPy has no bf16), big-endian files and files that break the format. The
+/// header and the file's size are checked before the tensor is allocated.
 Tensor read_npy(const std::filesystem::path& path);
 
 /// Like read_npy(), from the contents of a file in memory. Error messages begin with `source`.

@@ -34,10 +34,11 @@ struct Safetensors {
 };
 
 /// Reads every tensor of the file into newly allocated memory. Types F32, F64, BF16, I64, I32, U8 and BOOL, and F16,
-/// which becomes f32; at most 8 dimensions. Throws Error, one line with the names of the file and of the tensor, for other types and for files that
-/// break the format: the JSON is not a header, a name occurs twice, or data_offsets leave the file, overlap, leave gaps
-/// or do not fit the shape. The whole header is checked before any tensor is allocated. If the file has checksums, as
-/// those of write_safetensors() have, throws Error also where a checksum does not match: some byte has changed since.
+/// which becomes f32; at most 8 dimensions. Throws Error, one line with the names of the file and of the tensor, for
+/// other types and for files that break the format: the JSON is not a header, a name occurs twice, or data_offsets
+/// leave the file, overlap, leave gaps or do not fit the shape. The whole header is checked before any tensor is
+/// allocated. If the file has checksums, as those of write_safetensors() have, throws Error also where a checksum does
+/// not match: some byte has changed since.
 Safetensors read_safetensors(const std::filesystem::path& path);
 
 /// Like read_safetensors(), from the contents of a file in memory. Error messages begin with `source`.

@@ -60,9 +60,9 @@ BOOST_AUTO_TEST_CASE(models_of_other_programs_are_called_what_they_are) {
                       "model.pt: is a PyTorch file (.pt, .bin), expected JSON text, or the directory of a run"));
   BOOST_TEST(contains(refusal(tiny(write.path / "out", {"--data", few_sentences, "--init", torch})),
                       "model.pt: is a PyTorch file (.pt, .bin), expected a safetensors file; in Python: "));
-  write("config.json", "{\"model_type\": \"bert\", \"hidden_size\": 3}");
-  BOOST_TEST(
-      contains(refusal({"--model", write.path, "--decode", "-"}), "config.json: describes a Hugging Face model"));
+  const std::string config = write("config.json", "{\"model_type\": \"bert\", \"hidden_size\": 3}");
+  BOOST_TEST(contains(refusal({"--config", config}), "config.json: describes a Hugging Face model"));
+  BOOST_TEST(contains(refusal({"--model", write.path, "--decode", "-"}), "config.json: has no 'num_hidden_layers'"));
 }
 
 BOOST_AUTO_TEST_CASE(links_may_be_counted_from_1) {
@@ -113,6 +113,11 @@ BOOST_AUTO_TEST_CASE(attend_reads_numpy_arrays) {
   const Ended two = ended("attend", joined(query, {"--in", write.path / "lengths.npy"}));
   BOOST_TEST(two.status == 0, two.err);
   BOOST_TEST(contains(two.out, "lengths"), two.out);
+  write("query.npy", array("<f2", "(1, 2, 2)", std::string("\0\x42\0\x44\0\x45\1\0", 8)));
+  const Ended half = ended("attend", query);
+  BOOST_TEST(half.status == 0, half.err);
+  BOOST_TEST(contains(half.err, "query.npy: has half-precision numbers (F16), which are read as f32"), half.err);
+  BOOST_TEST(std::ranges::count(half.err, '\n') == 1, half.err);
   BOOST_TEST(contains(ended("attend", joined(query, query)).err, "--in: 'query' is in "));
   const Ended archive = ended("attend", {"--in", write("model.pt", "\x80\x02.........")});
   BOOST_TEST(archive.status == 2);

@@ -220,8 +220,13 @@ BOOST_AUTO_TEST_CASE(a_run_does_not_begin_with_a_model_of_other_tokens) {
   Ended other = begun("other", data("c", "uno two three\n"));  // as many
   BOOST_TEST(other.status == 2);
   BOOST_TEST(other.err == "translate: --init " + first.directory +
-                              ": its vocabulary (7 words) differs from that of these data (7 words)\n");
+                              ": its vocabulary (7 words) differs from that of these data (7 words); --vocabulary " +
+                              first.directory + " takes it\n");
   BOOST_TEST(!std::filesystem::exists(folder / "other"));
+  const Ended with = begun("with", joined(data("d", "uno two three\n"), {"--vocabulary", first.directory}));
+  BOOST_TEST(with.status == 0, with.err);
+  BOOST_TEST(load_tokenizer(folder / "with")->encode("uno two three") ==
+             load_tokenizer(first.directory)->encode("uno two three"));
 }
 
 BOOST_AUTO_TEST_CASE(a_test_stops_at_the_next_step) {

@@ -201,7 +201,7 @@ BOOST_AUTO_TEST_CASE(broken_word_lists_are_refused) {
   const std::string list = R"("lower_case": false, "crc32": "00000000"})";
   for (const auto& [json, expected] : std::vector<std::pair<std::string, std::string>>{
            {R"({"units": "letters", "size": 7, )" + list,
-            "units is 'letters', expected words, unigram, bpe or characters"},
+            "units is 'letters', expected words, unigram, bpe, characters, wordpiece or byte-bpe"},
            {R"({"units": "words", "size": "7", )" + list, "tokenizer.json: "},
            {R"({"units": "words"})", "tokenizer.json: "},
            {R"({"units": )", "tokenizer.json: not JSON"}}) {

@@ -5,6 +5,7 @@
 #include "autograd/operations.h"
 #include "nn/encoder_classifier.h"
 #include "nn/transformer_model.h"
+#include "tensor/constant.h"
 #include "tests/nn/module_gradcheck.h"
 #include "tests/nn/plain_attention.h"
 #include "tests/nn/values.h"
@@ -63,6 +64,29 @@ BOOST_AUTO_TEST_CASE(the_kind_of_all_norms_of_a_stack_is_an_option) {
     }
     BOOST_TEST(gains == (norm == Norm::pre ? 3 : 2));
   }
+}
+
+// With an epsilon far above the squares of the states, a norm is a division by its root: halved by four times as much.
+BOOST_AUTO_TEST_CASE(the_epsilon_of_all_norms_of_a_stack_is_an_option) {
+  const Tensor x = map(Multiply{}, random_tensor({2, 3, 6}, 1), constant(1e-6, DType::f64, test_device()));
+  for (NormKind kind : {NormKind::layer, NormKind::rms})
+    for (Norm norm : {Norm::pre, Norm::post}) {
+      auto largest = [&](double epsilon) {
+        TransformerOptions options = small(norm);
+        options.norm_kind = kind;
+        options.norm_epsilon = epsilon;
+        options.layers = norm == Norm::pre ? 0 : 1;  // the last norm, or those of a layer
+        TransformerStack encoder(options, Place::encoder, {{SubLayer::Kind::feed_forward}});
+        encoder.initialise(1);
+        encoder.to(DType::f64);
+        encoder.to(test_device());
+        encoder.train(false);
+        return largest_difference(encoder.forward({x}).value(), Tensor::zeros(x.shape(), DType::f64, test_device()));
+      };
+      BOOST_TEST(largest(4e-2) > 0);
+      BOOST_TEST(largest(1e-2) / largest(4e-2) > 1.99);
+      BOOST_TEST(largest(1e-2) / largest(4e-2) < 2.01);
+    }
 }
 
 BOOST_AUTO_TEST_CASE(decoder_layers_pass_gradcheck) {

@@ -85,8 +85,8 @@ BOOST_AUTO_TEST_CASE(half_precision_becomes_f32_as_numpy_widens_it) {
 BOOST_AUTO_TEST_CASE(every_half_precision_number_is_its_sign_fraction_and_exponent) {
   std::string data;
   for (int bits = 0; bits < 65536; ++bits) data += {char(bits & 255), char(bits >> 8)};
-  const Tensor x = parse_npy(
-      bytes_of(file_of("{'descr': '<f2', 'fortran_order': False, 'shape': (65536,)}", data)), "f");
+  const Tensor x =
+      parse_npy(bytes_of(file_of("{'descr': '<f2', 'fortran_order': False, 'shape': (65536,)}", data)), "f");
   for (int bits = 0; bits < 65536; ++bits) {
     const int exponent = bits >> 10 & 31, fraction = bits & 1023;
     const float found = x.data<float>()[bits], infinity = std::numeric_limits<float>::infinity();

@@ -42,10 +42,11 @@ std::string title_of_run(const std::filesystem::path& run) {
   return title_of(result) + (result.trial.empty() ? "" : " " + result.trial);
 }
 
-std::unique_ptr<AnalyzedRun> AnalyzedRun::open(const std::filesystem::path& run, Part part) {
+std::unique_ptr<AnalyzedRun> AnalyzedRun::open(const std::filesystem::path& run, Part part,
+                                               const std::vector<std::string>& flags) {
   const Task& task = task_of(run);
   load_result(run, true);  // throws if a file has changed since the run was finished
-  return task.open(run, part);
+  return task.open(run, part, flags);
 }
 
 const PairSet& AnalyzedRun::set() {

@@ -40,8 +40,10 @@ std::string title_of_run(const std::filesystem::path& run);
 class AnalyzedRun {
  public:
   virtual ~AnalyzedRun() = default;
-  /// Loads the model of a run. The sentences are those of one part of its data, which is read when it is needed.
-  static std::unique_ptr<AnalyzedRun> open(const std::filesystem::path& run, Part part = Part::test);
+  /// Loads the model of a run, with its options overridden by `flags`. The sentences are those of one part of its data,
+  /// which is read when it is needed.
+  static std::unique_ptr<AnalyzedRun> open(const std::filesystem::path& run, Part part = Part::test,
+                                           const std::vector<std::string>& flags = {});
 
   /// The number of sentences.
   std::size_t size() { return set().pairs.size(); }

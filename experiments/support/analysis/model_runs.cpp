@@ -11,6 +11,7 @@ class EncoderRun : public AnalyzedRun {
  public:
   EncoderRun(const std::filesystem::path& run, AnalyzedEncoder encoder, Part part)
       : AnalyzedRun(run, part), encoder_(std::move(encoder)) {
+    encoder_.model->initialise(1);
     load_parameters(*encoder_.model, run);
     encoder_.model->train(false);
   }

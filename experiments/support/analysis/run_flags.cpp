@@ -4,6 +4,7 @@
 #include <map>
 #include <numeric>
 
+#include "experiments/support/program/hugging_face.h"
 #include "experiments/support/program/terminal.h"
 #include "experiments/support/text/number.h"
 #include "experiments/support/text/words.h"
@@ -11,13 +12,16 @@
 
 namespace fovea {
 
-RunFlags::RunFlags(Cli& cli, unsigned groups) : cli_(cli), several_(groups & several) {
+RunFlags::RunFlags(Cli& cli, unsigned groups)
+    : cli_(cli), several_(groups & several), reads_data_(groups & (set | data)) {
   several_ ? cli.option("RUNS", given_, "directories of trained runs")
            : cli.option("RUN", given_, "the directory of a trained run");
   if (several_)
     cli.option("--names", names_,
                "names of the runs in tables and charts, separated by semicolons; default: their rows, or directories");
   if (groups & set) cli.choice("--set", part, named_parts, "the part of the run's data that is read");
+  if (reads_data_)
+    cli.option("--data", data_, "read these data instead of the run's, as the run's program reads --data");
   if (groups & sentences)
     cli.option("--sentences", most_sentences, "number of sentences that are read, the first ones; 0: all").at_least(0);
   if (groups & sentence)
@@ -37,6 +41,12 @@ RunFlags::RunFlags(Cli& cli, unsigned groups) : cli_(cli), several_(groups & sev
         .at_least(1);
   }
   if (groups & head) cli.option("--head", head_name, "the head, counted from 1; mean; or all");
+}
+
+std::vector<std::string> RunFlags::data_flags(const std::filesystem::path& run) const {
+  require(!reads_data_ || text_ || !data_.empty() || !is_hugging_face(run),
+          "{}: a model of Hugging Face has no data of its own; name some with --data", run.string());
+  return data_.empty() ? std::vector<std::string>() : std::vector{"--data=" + data_};
 }
 
 Runs RunFlags::runs() const {

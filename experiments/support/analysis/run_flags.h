@@ -25,12 +25,13 @@ class RunFlags {
   /// Groups of flags, to be added up. Without `several`, a command reads one RUN.
   enum Group : unsigned {
     several = 1,     ///< RUNS, --names
-    set = 2,         ///< --set
+    set = 2,         ///< --set, and --data too
     sentences = 4,   ///< --sentences
     sentence = 8,    ///< --sentence
     text = 16,       ///< --text, --target
     attention = 32,  ///< --place, --layer, --sub-layer
-    head = 64        ///< --head
+    head = 64,       ///< --head
+    data = 128       ///< --data
   };
   /// Declares the flags. The Cli refers to this object until it has parsed.
   RunFlags(Cli& cli, unsigned groups);
@@ -42,7 +43,12 @@ class RunFlags {
   std::vector<std::string> names() const;
   /// The directory. Throws Error unless there is one.
   std::filesystem::path run() const;
-  std::unique_ptr<AnalyzedRun> open(const std::filesystem::path& run) const { return AnalyzedRun::open(run, part); }
+  std::unique_ptr<AnalyzedRun> open(const std::filesystem::path& run) const {
+    return AnalyzedRun::open(run, part, data_flags(run));
+  }
+  /// --data, if it is given, for the options of a run. Throws Error for a model of Hugging Face, which has no data, if
+  /// the command reads some and none are chosen.
+  std::vector<std::string> data_flags(const std::filesystem::path& run) const;
   /// The own text, or the chosen sentence and those after it, `count` in all.
   std::vector<SentenceView> views(std::size_t count = 1) const;
   /// The number of sentences that --sentences chooses.
@@ -59,7 +65,8 @@ class RunFlags {
 
  private:
   const Cli& cli_;
-  bool several_;
+  bool several_, reads_data_;
+  std::string data_;  ///< --data; empty: that of the run
   std::vector<std::string> given_;
   std::optional<std::string> names_, text_, target_;
 };

@@ -219,7 +219,7 @@ VariedOptions varied_options(const Path& run, const SequenceModelOptions& model,
 }  // namespace
 
 Finding trade_off(Cli& cli) {
-  RunFlags flags(cli, 0);
+  RunFlags flags(cli, RunFlags::data);
   std::string vary, on = "test", metrics;
   cli.option("--vary", vary,
              "NAME=VALUE,VALUE,...: an option of the attention's methods, as in threshold=0.3,1,inf, or a flag of beam "
@@ -232,7 +232,7 @@ Finding trade_off(Cli& cli) {
   const std::size_t equals = vary.find('=');
   require(equals != std::string::npos && equals > 0, "--vary '{}': expected NAME=VALUE,VALUE,...", vary);
   const std::string name = vary.substr(0, equals), values = vary.substr(equals + 1);
-  const SequenceOptions recorded = sequence_options(run);
+  const SequenceOptions recorded = sequence_options(run, flags.data_flags(run));
   require(recorded.decodes(), "{}: --vary needs a run that decodes, of translate or summarize", run.string());
   const VariedOptions varied = varied_options(run, recorded.model, name, values, metrics);
   const PairTokenizers tokenizers = load_tokenizers(run);

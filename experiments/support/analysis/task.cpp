@@ -4,6 +4,7 @@
 
 #include "experiments/support/analysis/analyzed_run.h"
 #include "experiments/support/models/sequence_options.h"
+#include "experiments/support/program/hugging_face.h"
 #include "experiments/support/program/program.h"
 #include "experiments/support/program/run_directory.h"
 #include "experiments/support/text/words.h"
@@ -34,6 +35,7 @@ std::string program_of(const std::filesystem::path& run) {
           std::filesystem::exists(run) ? "is a file, expected the directory of a run"
                                        : "there is no such directory of a run");
   require_trained(run, "");
+  if (is_hugging_face(run)) return hugging_face_flags(run).at("program");
   std::string program;
   const std::filesystem::path file = run / "config.json";
   reading_json(file.string(), [&] { program = load_json(file).at("program").get<std::string>(); });

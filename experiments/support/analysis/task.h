@@ -18,8 +18,10 @@ struct SequenceOptions;
 struct Task {
   std::string name;                   ///< of the program
   std::function<void(Cli&)> program;  ///< trains, or uses a trained model
-  /// Opens a trained run for `analyze`; empty: its models cannot be looked into.
-  std::function<std::unique_ptr<AnalyzedRun>(const std::filesystem::path& run, Part part)> open = {};
+  /// Opens a trained run, with its options overridden by flags, for `analyze`; empty: its models cannot be looked into.
+  std::function<std::unique_ptr<AnalyzedRun>(const std::filesystem::path& run, Part part,
+                                             const std::vector<std::string>& flags)>
+      open = {};
   /// The options of a run of a sequence model, overridden by flags; empty: the task has other models.
   std::function<SequenceOptions(const std::filesystem::path& run, const std::vector<std::string>& flags)>
       sequence_options = {};

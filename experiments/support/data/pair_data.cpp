@@ -8,6 +8,7 @@
 
 #include "experiments/support/data/generated.h"
 #include "experiments/support/program/cli.h"
+#include "experiments/support/program/hugging_face.h"
 #include "experiments/support/text/utf8.h"
 #include "experiments/support/text/words.h"
 #include "tensor/error.h"
@@ -276,6 +277,7 @@ std::string data_changes(const std::filesystem::path& run, const Json& now) {
 
 std::vector<std::string> classes_of(const std::filesystem::path& run) {
   std::vector<std::string> classes;
+  if (is_hugging_face(run)) return hugging_face_classes(run);
   reading_json((run / data_file).string(), [&] { classes = load_json(run / data_file).at("classes"); });
   return classes;
 }

@@ -4,9 +4,11 @@
 
 #include <fmt/core.h>
 
+#include "experiments/support/data/hugging_face_vocabulary.h"
 #include "experiments/support/data/text_pair.h"
 #include "experiments/support/program/checksum.h"
 #include "experiments/support/program/cli.h"
+#include "experiments/support/program/hugging_face.h"
 #include "experiments/support/program/json_file.h"
 #include "experiments/support/program/run_log.h"
 #include "experiments/support/program/terminal.h"
@@ -22,14 +24,23 @@ namespace {
 
 struct UnitsName {
   Units units;
-  const char *name, *description;
+  const char *name, *description, *file;
 };
-constexpr UnitsName all_units[] = {{Units::words, "words", "words"},
-                                   {Units::unigram, "unigram", "unigram sub-words"},
-                                   {Units::bpe, "bpe", "BPE sub-words"},
-                                   {Units::characters, "characters", "characters"}};
+constexpr UnitsName all_units[] = {{Units::words, "words", "words", "vocabulary.txt"},
+                                   {Units::unigram, "unigram", "unigram sub-words", "sentencepiece.model"},
+                                   {Units::bpe, "bpe", "BPE sub-words", "sentencepiece.model"},
+                                   {Units::characters, "characters", "characters", "sentencepiece.model"},
+                                   {Units::wordpiece, "wordpiece", "WordPiece sub-words", "tokens.json"},
+                                   {Units::byte_bpe, "byte-bpe", "BPE sub-words of bytes", "tokens.json"}};
 
-const char* file_of(Units units) { return units == Units::words ? "vocabulary.txt" : "sentencepiece.model"; }
+bool can_be_trained(Units units) { return units < Units::wordpiece; }
+
+std::unique_ptr<Tokenizer> tokenizer_of(Units units, const std::string& content, bool lower_case,
+                                        const std::string& file) {
+  if (units == Units::words) return word_tokenizer(content, lower_case, file);
+  if (can_be_trained(units)) return subword_tokenizer(content, units, lower_case, file);
+  return trained_tokenizer(units, lower_case, content, file);
+}
 
 }  // namespace
 
@@ -37,7 +48,8 @@ const char* name_of(Units units) { return all_units[std::size_t(units)].name; }
 
 void TextOptions::add_to(Cli& cli) {
   std::vector<std::pair<std::string, Units>> choices;
-  for (const UnitsName& each : all_units) choices.emplace_back(each.name, each.units);
+  for (const UnitsName& each : all_units)
+    if (can_be_trained(each.units)) choices.emplace_back(each.name, each.units);
   cli.choice("--units", units, choices, "tokens; sub-words and characters come from SentencePiece");
   cli.option("--vocabulary-size", vocabulary_size,
              "the most tokens, or 0 for the usual number; with the 4 special ones; the usual number is 30000 words, "
@@ -47,6 +59,9 @@ void TextOptions::add_to(Cli& cli) {
       .at_least(1);
   cli.rare("--lower-case", lower_case, "turn all text to lower case");
   cli.rare("--max-length", max_length, "the most tokens of a text, from its beginning; 0: all").at_least(0);
+  cli.rare("--vocabulary", vocabulary,
+           "use the vocabulary of this run, or of a model as Hugging Face publishes it, instead of learning one")
+      .saved_as(lasting_path);
 }
 
 void TextOptions::add_to_pairs(Cli& cli) {
@@ -63,7 +78,7 @@ std::string Tokenizer::description() const {
 
 void Tokenizer::save(const fs::path& directory) const {
   const std::string bytes = content();
-  write_file_atomically(directory / file_of(units_), bytes);
+  write_file_atomically(directory / all_units[std::size_t(units_)].file, bytes);
   save_json(directory / "tokenizer.json",
             {{"units", name_of(units_)}, {"size", size()}, {"lower_case", lower_case_}, {"crc32", checksum_of(bytes)}});
 }
@@ -79,6 +94,7 @@ std::unique_ptr<Tokenizer> train_tokenizer(const TextOptions& options, std::span
 }
 
 std::unique_ptr<Tokenizer> load_tokenizer(const fs::path& directory) {
+  if (is_hugging_face(directory)) return hugging_face_vocabulary(directory).tokenizer;
   const fs::path path = directory / "tokenizer.json";
   std::error_code ignored;
   require(fs::exists(path, ignored), "{}: there is no tokenizer.json (is it the directory of a run?)",
@@ -91,13 +107,13 @@ std::unique_ptr<Tokenizer> load_tokenizer(const fs::path& directory) {
     units = json.at("units"), sum = json.at("crc32"), size = json.at("size"), lower_case = json.at("lower_case");
   });
   const auto* known = std::ranges::find(all_units, units, &UnitsName::name);
-  require(known != std::end(all_units), "{}: units is '{}', expected words, unigram, bpe or characters", path.string(),
-          units);
-  const std::string file = (directory / file_of(known->units)).string(), bytes = contents_of_file(file);
+  std::vector<std::string> names;
+  for (const UnitsName& each : all_units) names.emplace_back(each.name);
+  require(known != std::end(all_units), "{}: units is '{}', expected {}", path.string(), units, alternatives(names));
+  const std::string file = (directory / known->file).string(), bytes = contents_of_file(file);
   const std::string own = checksum_of(bytes);
   require(sum == own, "{}: damaged: {} bytes with CRC-32 {}, tokenizer.json says {}", file, bytes.size(), own, sum);
-  auto tokenizer = known->units == Units::words ? word_tokenizer(bytes, lower_case, file)
-                                                : subword_tokenizer(bytes, known->units, lower_case, file);
+  auto tokenizer = tokenizer_of(known->units, bytes, lower_case, file);
   require(tokenizer->size() == size, "{}: {} tokens, tokenizer.json says {}", file, tokenizer->size(), size);
   return tokenizer;
 }
@@ -116,7 +132,10 @@ void note_unknown_words(const std::string& flag, std::string_view text, const To
 
 std::vector<int> tokens_of(const Tokenizer& tokenizer, std::string_view text, std::int64_t max_length) {
   std::vector<int> tokens = tokenizer.encode(text);
-  if (max_length > 0 && std::ssize(tokens) > max_length) tokens.resize(std::size_t(max_length));
+  if (max_length == 0 || std::ssize(tokens) <= max_length) return tokens;
+  const bool has_end = tokens.back() == end_id;
+  tokens.resize(std::size_t(max_length));
+  if (has_end) tokens.back() = end_id;
   return tokens;
 }
 
@@ -164,6 +183,11 @@ void PairTokenizers::save(const fs::path& directory) const {
 }
 
 PairTokenizers train_tokenizers(const PairSource& pairs, const TextOptions& options) {
+  if (!options.vocabulary.empty()) {
+    PairTokenizers known;
+    with_flag("--vocabulary", [&] { known = load_tokenizers(options.vocabulary); });
+    return known;
+  }
   TextSample sources(most_bytes_of_a_side), targets(most_bytes_of_a_side);
   const bool is_labelled = !pairs.classes().empty();
   bool has_source = false;

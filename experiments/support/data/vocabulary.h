@@ -19,10 +19,13 @@ class PairSource;
 inline constexpr int pad_id = 0, unknown_id = 1, begin_id = 2, end_id = 3, special_tokens = 4;
 
 enum class Units {
-  words,      ///< what lies between white space
-  unigram,    ///< SentencePiece: Kudo 2018, "Subword Regularization"
-  bpe,        ///< SentencePiece: Sennrich et al. 2016, "Neural Machine Translation of Rare Words with Subword Units"
-  characters  ///< SentencePiece: each character is a token, and so is the space before each word
+  words,       ///< what lies between white space
+  unigram,     ///< SentencePiece: Kudo 2018, "Subword Regularization"
+  bpe,         ///< SentencePiece: Sennrich et al. 2016, "Neural Machine Translation of Rare Words with Subword Units"
+  characters,  ///< SentencePiece: each character is a token, and so is the space before each word
+  // of models that others have trained:
+  wordpiece,  ///< BERT's: the longest known beginnings of words; a text stands between <s> and </s>
+  byte_bpe    ///< GPT-2's: Radford et al. 2019, "Language Models are Unsupervised Multitask Learners"
 };
 
 /// The name in flags and files: "words".
@@ -34,12 +37,13 @@ struct TextOptions {
   std::int64_t min_count = 2;        ///< words only: rarer words are <unk>, so that <unk> is trained
   bool lower_case = false;           ///< lower-case all text before it is split
   std::int64_t max_length = 0;       ///< keep only this many tokens of a text, the first; 0: all
+  std::filesystem::path vocabulary;  ///< a run, or a model of Hugging Face, whose vocabulary is used; empty: none
   // of pairs of texts:
   bool joint = true;                        ///< one vocabulary, learnt on both sides
   std::int64_t target_vocabulary_size = 0;  ///< of a separate vocabulary; 0: the source's size
   std::int64_t block = 0;  ///< lines without a source are joined to texts of about this many tokens; 0: no line is
 
-  /// Declares --units, --vocabulary-size, --min-count, --lower-case, --max-length.
+  /// Declares --units, --vocabulary-size, --min-count, --lower-case, --max-length, --vocabulary.
   void add_to(Cli& cli);
   /// Declares --joint-vocabulary and --target-vocabulary-size, too.
   void add_to_pairs(Cli& cli);
@@ -50,7 +54,8 @@ class Tokenizer {
   Tokenizer(Units units, bool lower_case) : units_(units), lower_case_(lower_case) {}
   virtual ~Tokenizer() = default;
 
-  /// The tokens of the text, without <s> and </s>; empty for white space.
+  /// The tokens of the text, without <s> and </s> (unless they are pieces of words as BERT has them, which a model
+  /// reads between those two); empty for white space, unless white space is part of the tokens (byte_bpe).
   virtual std::vector<int> encode(std::string_view text) const = 0;
 
   /// The text of the tokens; special tokens are left out, except <unk>. For sub-words and characters,
@@ -67,12 +72,12 @@ class Tokenizer {
   /// One line for a log: kind and size.
   std::string description() const;
 
-  /// Writes tokenizer.json and vocabulary.txt (`word<TAB>count` a line, in order of their numbers) or
-  /// sentencepiece.model into the directory.
+  /// Writes tokenizer.json and vocabulary.txt (`word<TAB>count` a line, in order of their numbers), sentencepiece.model
+  /// or tokens.json into the directory.
   void save(const std::filesystem::path& directory) const;
 
  protected:
-  /// The content of vocabulary.txt or sentencepiece.model.
+  /// The content of the file beside tokenizer.json.
   virtual std::string content() const = 0;
   /// The text, in lower case if that was asked for.
   std::string cased(std::string_view text) const;
@@ -87,7 +92,7 @@ class Tokenizer {
 /// where the text comes from: "--prompt".
 void note_unknown_words(const std::string& flag, std::string_view text, const Tokenizer& tokenizer);
 
-/// The first `max_length` tokens of the text; 0: all.
+/// The first `max_length` tokens of the text; 0: all. If the tokens end in </s>, so do the first ones.
 std::vector<int> tokens_of(const Tokenizer& tokenizer, std::string_view text, std::int64_t max_length);
 
 /// A tokenizer for the texts, the same for the same texts and options: words by falling count, equal counts by bytes;
@@ -96,8 +101,8 @@ std::vector<int> tokens_of(const Tokenizer& tokenizer, std::string_view text, st
 /// size that fits.
 std::unique_ptr<Tokenizer> train_tokenizer(const TextOptions& options, std::span<const std::string_view> texts);
 
-/// The tokenizer that `save` wrote into the directory. Throws Error, with the file, where that is missing, truncated,
-/// changed or not what `save` writes.
+/// The tokenizer that `save` wrote into the directory, or that of a model of Hugging Face. Throws Error, with the file,
+/// where that is missing, truncated, changed or not what `save` writes.
 std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& directory);
 
 // ---- Pairs of texts: one vocabulary for both sides, or one for each
@@ -112,8 +117,9 @@ struct PairTokenizers {
   void save(const std::filesystem::path& directory) const;
 };
 
-/// Trains on the training pairs, at most 64 MB of each side, evenly chosen. Texts without a source (language models)
-/// and texts with labels have one vocabulary. Throws Error as train_tokenizer does.
+/// Reads the vocabulary that options.vocabulary names, or trains one on the training pairs, at most 64 MB of each side,
+/// evenly chosen. Texts without a source (language models) and texts with labels have one vocabulary. Throws Error as
+/// train_tokenizer does.
 PairTokenizers train_tokenizers(const PairSource& pairs, const TextOptions& options);
 
 /// Reads the tokenizers that `save` wrote.
@@ -131,7 +137,7 @@ class TextSample {
   std::vector<std::string> texts_;
 };
 
-// ---- The two kinds of tokenizers, between which these functions choose.
+// ---- The kinds of tokenizers, between which these functions choose.
 
 /// The words of the texts that occur min_count times, the most frequent ones if there are more than vocabulary_size.
 std::unique_ptr<Tokenizer> train_words(const TextOptions& options, std::span<const std::string_view> texts);
@@ -145,5 +151,14 @@ std::unique_ptr<Tokenizer> train_subwords(const TextOptions& options, std::span<
 
 /// Reads a serialised SentencePiece model, which errors call `name`.
 std::unique_ptr<Tokenizer> subword_tokenizer(std::string model, Units units, bool lower_case, const std::string& name);
+
+/// A tokenizer of BERT (Units::wordpiece) or GPT-2 (byte_bpe). `tokens` are all tokens by their numbers, the special
+/// ones first; `merges` are pairs of byte_bpe, "a b", in the order of their ranks.
+std::unique_ptr<Tokenizer> trained_tokenizer(Units units, bool lower_case, std::vector<std::string> tokens,
+                                             std::vector<std::string> merges);
+
+/// Reads the content of a tokens.json, which errors call `name`.
+std::unique_ptr<Tokenizer> trained_tokenizer(Units units, bool lower_case, std::string_view content,
+                                             const std::string& name);
 
 }  // namespace fovea

@@ -4,8 +4,6 @@
 #include <array>
 #include <iterator>
 
-#include <utf8proc.h>
-
 #include "experiments/support/text/utf8.h"
 #include "experiments/support/text/words.h"
 #include "tensor/error.h"
@@ -27,9 +25,7 @@ std::string encoded(std::u32string_view characters) {
 }
 
 /// Whether the first letter of the character's general category is this one: N number, P punctuation, S symbol.
-bool is_of_category(char32_t character, char first_letter) {
-  return utf8proc_category_string(utf8proc_int32_t(character))[0] == first_letter;
-}
+bool is_of_category(char32_t character, char first_letter) { return category_of(character)[0] == first_letter; }
 bool is_number(char32_t c) { return is_of_category(c, 'N'); }
 bool is_punctuation(char32_t c) { return is_of_category(c, 'P'); }
 bool is_symbol(char32_t c) { return is_of_category(c, 'S'); }

@@ -25,6 +25,12 @@ void ClassificationOptions::add_to(Cli& cli) {
   cli.add(text);
   cli.comparable(true);
   cli.add(model, training, batches);
+  model.add_classifier(cli);
+  cli.rare(
+         "--init", initial,
+         "begin with the parameters of this .safetensors file, of the best model of this run directory, or of a model "
+         "as Hugging Face publishes it (--preset sets its sizes too)")
+      .saved_as(lasting_path);
   cli.comparable(false);
   cli.group("Instead of training", false);
   cli.option("--model", trained, "the directory of a trained run; its flags hold, except for those that are given")
@@ -44,10 +50,19 @@ void ClassificationOptions::check() const {
   model.make(model.attention, special_tokens, 2);
 }
 
-std::unique_ptr<EncoderClassifier> ClassificationOptions::make_model(const PairData& data, std::uint64_t seed) const {
+void ClassificationOptions::check(const PairData& data) const {
+  data.require_fitting(batches);
+  const std::int64_t padded = padded_length(data.longest(), batches);
+  require(model.positions != Positions::learned || padded <= model.longest,
+          "--max-positions {}: the longest text has {} tokens with its padding; raise it, or set --max-length",
+          model.longest, padded);
+}
+
+std::unique_ptr<EncoderClassifier> ClassificationOptions::make_model(const PairData& data, const Run& run) const {
   std::unique_ptr<EncoderClassifier> made = model.make(model.attention, data.source_size(), std::ssize(data.classes));
   made->to(parse_device(training.device));
-  made->initialise(seed);
+  made->initialise(run.seed);
+  if (!initial.empty() && !std::filesystem::exists(run.directory->checkpoint())) load_parameters(*made, initial);
   return made;
 }
 
@@ -167,6 +182,7 @@ void label_texts(const ClassificationOptions& options, const std::string& column
   const std::vector<std::string> classes = classes_of(options.trained);
   const std::unique_ptr<EncoderClassifier> model =
       options.model.make(options.model.attention, tokenizer->size(), std::ssize(classes));
+  model->initialise(options.training.seed);
   load_parameters(*model, options.trained, options.average);
   model->to(parse_device(options.training.device));
 

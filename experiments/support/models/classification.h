@@ -22,13 +22,16 @@ struct ClassificationOptions {
   bool probabilities = false;
   std::string label;              ///< --label: the file whose lines are labelled; empty: none
   std::filesystem::path trained;  ///< --model
+  std::filesystem::path initial;  ///< --init; empty: none
   std::int64_t average = 0;       ///< --average-kept
 
   void add_to(Cli& cli);
   /// Throws Error, with the flag, for flags that contradict each other.
   void check() const;
-  /// Makes a model for the data with random initial values.
-  std::unique_ptr<EncoderClassifier> make_model(const PairData& data, std::uint64_t seed) const;
+  /// Throws Error for texts too long for the batches, or for the model's positions.
+  void check(const PairData& data) const;
+  /// Makes a model for the data with random initial values, or those of --init if the run does not continue.
+  std::unique_ptr<EncoderClassifier> make_model(const PairData& data, const Run& run) const;
 };
 
 /// The probability of each class for each text, in their order: [texts][classes].

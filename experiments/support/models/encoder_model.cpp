@@ -8,6 +8,7 @@
 #include "attention/registry.h"
 #include "experiments/support/program/cli.h"
 #include "experiments/support/program/data_directory.h"
+#include "experiments/support/program/hugging_face.h"
 #include "experiments/support/program/program.h"
 #include "experiments/support/text/words.h"
 #include "tensor/error.h"
@@ -23,7 +24,11 @@ namespace {
 fs::path presets_folder() { return data_directory("presets"); }
 
 std::string preset_help() {
-  std::string text = "a model and its training, in values that other flags override: a .json file, or one of";
+  std::string text =
+      "a model and its training, in values that other flags override: a .json file, the folder of a model as "
+      "Hugging Face publishes it (gpt2, bert, t5), whose parameters and vocabulary the training then begins with, or "
+      "one "
+      "of";
   for (const std::string& name : preset_names())
     text += fmt::format("\n{}: {}", name, load_json(presets_folder() / (name + ".json")).value("about", ""));
   return text + "\n";
@@ -57,6 +62,11 @@ void PresetFlag::add_to(Cli& cli) {
   cli.option("--preset", name, "a model and its training under a name; --help-all lists them")
       .long_help(preset_help)
       .configures([&cli](const std::string& wanted) {
+        if (is_hugging_face(wanted)) {
+          Json all = hugging_face_flags(wanted, cli);
+          all["init"] = all["vocabulary"] = wanted;
+          return all;
+        }
         Json known = Json::object();
         const Json all = preset_values(wanted);
         if (wanted.ends_with(".json")) return all;  // a key that is no flag is refused; presets/ is for all programs
@@ -85,11 +95,29 @@ void TransformerFlags::add_blocks(Cli& cli) {
   cli.choice("--norm-kind", norm_kind, {{"layer", NormKind::layer}, {"rms", NormKind::rms}},
              "Transformers only; rms: the norms divide by the root mean square alone, without a mean and a bias")
       .rare();
+  cli.rare("--norm-epsilon", norm_epsilon, "Transformers only; is added to the variance that a norm divides by")
+      .at_least(0);
+  cli.rare("--final-norm", final_norm, "with --norm pre: a last norm after each stack");
+  cli.choice("--activation", activation,
+             {{"relu", Activation::relu}, {"gelu", Activation::gelu}, {"gelu-tanh", Activation::gelu_tanh}},
+             "activation of the feed-forward blocks; gelu-tanh: gelu by a tanh, as in GPT-2")
+      .rare();
+  cli.rare("--gated", gated, "multiply the activation of the feed-forward blocks by another linear layer's output");
   cli.choice("--recompute", recompute, {{"none", Recompute::none}, {"layers", Recompute::layers}},
              "Transformers only; layers: keep only the input of each layer and compute the layer again in the backward "
              "pass, which takes about a third more time and, with several layers, less than half the memory; the "
              "results are the same")
       .rare();
+}
+
+void TransformerFlags::add_inputs(Cli& cli) {
+  cli.choice("--positions", positions,
+             {{"none", Positions::none}, {"sinusoidal", Positions::sinusoidal}, {"learned", Positions::learned}},
+             "the encoding that is added to embeddings")
+      .rare();
+  cli.rare("--max-positions", longest, "the number of learned positions").range(1, 1 << 20);
+  cli.rare("--embedding-norm", embedding_norm, "normalise the sum of embedding and position");
+  cli.rare("--embedding-scale", embedding_scale, "multiply embeddings by the square root of their width");
 }
 
 TransformerOptions TransformerFlags::stack() const {
@@ -99,6 +127,10 @@ TransformerOptions TransformerFlags::stack() const {
           .feed_forward_dim = feed_forward_dim,
           .norm = norm,
           .norm_kind = norm_kind,
+          .norm_epsilon = norm_epsilon,
+          .final_norm = final_norm,
+          .activation = activation,
+          .gated = gated,
           .dropout = dropout,
           .recompute = recompute};
 }
@@ -137,6 +169,13 @@ void EncoderModelOptions::add_to(Cli& cli) {
   add_blocks(cli);
 }
 
+void EncoderModelOptions::add_classifier(Cli& cli) {
+  add_inputs(cli);
+  cli.choice("--pool", pool, {{"mean", Pool::masked}, {"first", Pool::first}},
+             "the state that is classified; mean: of all tokens; first: a tanh layer on the first token's, as in BERT")
+      .rare();
+}
+
 void EncoderModelOptions::require_memory(std::int64_t tokens) const {
   // A lower bound. Each layer has four projections of the states and two of the feed-forward block. It keeps the inputs
   // of its two norms, queries, keys, values, the attention's result, and the hidden layer of the feed-forward block.
@@ -153,7 +192,14 @@ TransformerOptions EncoderModelOptions::encoder() const {
 
 std::unique_ptr<EncoderClassifier> EncoderModelOptions::make(const std::string& specification, std::int64_t vocabulary,
                                                              std::int64_t classes) const {
-  const EncoderClassifierOptions options{.vocabulary = vocabulary, .classes = classes, .encoder = encoder()};
+  const EncoderClassifierOptions options{.vocabulary = vocabulary,
+                                         .classes = classes,
+                                         .encoder = encoder(),
+                                         .positions = positions,
+                                         .longest = longest,
+                                         .embedding_norm = embedding_norm,
+                                         .embedding_scale = embedding_scale,
+                                         .pool = pool};
   return std::make_unique<EncoderClassifier>(options, flagged_attention("--attention", specification));
 }
 

@@ -37,15 +37,24 @@ struct TransformerFlags {
   double dropout = 0.1;
   Norm norm = Norm::pre;
   NormKind norm_kind = NormKind::layer;
+  double norm_epsilon = 1e-5;
+  bool final_norm = true;
+  Activation activation = Activation::relu;
+  bool gated = false;
   Recompute recompute = Recompute::none;
+  Positions positions = Positions::sinusoidal;
+  std::int64_t longest = 512;
+  bool embedding_norm = false, embedding_scale = true;
   std::string attention;  ///< a specification
   bool list_attentions = false;
 
   /// Declares --layers, --model-dim, --heads, --dropout, --attention and --list-attentions. `dropped_out` names what
   /// --dropout drops, `attention_note` adds to the description of --attention: both differ between models.
   void add_sizes(Cli& cli, const std::string& dropped_out, const std::string& attention_note);
-  /// Declares --feed-forward-dim, --norm, --norm-kind and --recompute.
+  /// Declares --feed-forward-dim, --activation, --norm, --recompute and others of the layers.
   void add_blocks(Cli& cli);
+  /// Declares --positions, --max-positions, --embedding-norm and --embedding-scale.
+  void add_inputs(Cli& cli);
 
   /// Throws Error unless the heads divide the width.
   void require_heads() const;
@@ -65,9 +74,12 @@ AttentionFactory flagged_attention(const char* flag, const std::string& specific
 /// weights, hidden layers and the outputs of blocks.
 struct EncoderModelOptions : TransformerFlags {
   PresetFlag preset;
+  Pool pool = Pool::masked;
   EncoderModelOptions() { attention = "global"; }
 
   void add_to(Cli& cli);
+  /// Declares the flags of classifiers alone: --pool and add_inputs().
+  void add_classifier(Cli& cli);
   /// Throws Error if the machine's memory is too small for the encoder with its gradients and Adam's state, and for the
   /// values that the layers keep for the backward pass of `tokens` tokens.
   void require_memory(std::int64_t tokens = 0) const;

@@ -72,19 +72,11 @@ void SequenceModelOptions::add_to(Cli& cli) {
       .rare();
   add_blocks(cli);
   cli.rare("--feed-forward-dropout", feed_forward_dropout, "dropout inside the feed-forward blocks").range(0, 0.99);
-  cli.rare("--final-norm", final_norm, "with --norm pre: a last norm after each stack");
-  cli.choice("--activation", activation, {{"relu", Activation::relu}, {"gelu", Activation::gelu}},
-             "activation of the feed-forward blocks")
-      .rare();
-  cli.choice("--positions", positions,
-             {{"none", Positions::none}, {"sinusoidal", Positions::sinusoidal}, {"learned", Positions::learned}},
-             "the encoding that is added to embeddings")
-      .rare();
-  cli.rare("--max-positions", longest, "the number of learned positions").range(1, 1 << 20);
+  add_inputs(cli);
   cli.choice("--tied", tied, {{"none", Tied::none}, {"decoder", Tied::decoder}, {"all", Tied::all}},
              "tables of parameters that are shared; decoder: target embedding and output; all: source embedding too")
       .rare();
-  cli.rare("--embedding-norm", embedding_norm, "normalise the sum of embedding and position");
+  cli.rare("--output-bias", output_bias, "add a bias to the logits of a Transformer");
 
   cli.group("Recurrent model");
   cli.rare("--embedding-dim", embedding_dim, "width of an rnn's embeddings").range(1, 65536);
@@ -116,8 +108,6 @@ std::unique_ptr<SequenceModel> SequenceModelOptions::make(std::int64_t source_vo
 TransformerOptions SequenceModelOptions::stack(int own_layers) const {
   TransformerOptions options = TransformerFlags::stack();
   if (own_layers > 0) options.layers = own_layers;
-  options.final_norm = final_norm;
-  options.activation = activation;
   options.attention_dropout = attention_dropout;
   options.feed_forward_dropout = feed_forward_dropout;
   return options;
@@ -185,7 +175,9 @@ std::unique_ptr<SequenceModel> SequenceModelOptions::make_transformer(std::int64
                                   .tied = tied,
                                   .positions = positions,
                                   .longest = longest,
-                                  .embedding_norm = embedding_norm};
+                                  .embedding_norm = embedding_norm,
+                                  .embedding = {.padding = 0, .scale = embedding_scale},
+                                  .output_bias = output_bias};
   return std::make_unique<TransformerModel>(options, made(Place::encoder), made(Place::decoder));
 }
 

@@ -42,12 +42,8 @@ struct SequenceModelOptions : TransformerFlags {
 
   // of Transformers
   double feed_forward_dropout = 0;
-  bool final_norm = true;
-  Activation activation = Activation::relu;
-  Positions positions = Positions::sinusoidal;
-  std::int64_t longest = 512;
-  bool embedding_norm = false;
   Tied tied = Tied::all;
+  bool output_bias = false;
 
   // of recurrent models
   std::int64_t embedding_dim = 128, readout_dim = 0;

@@ -33,8 +33,8 @@ void require_same_tokens(const std::filesystem::path& run, const PairTokenizers&
     const Tokenizer &a = *(theirs.*side), &b = *(ours.*side);
     bool same = a.size() == b.size();
     for (int id = 0; same && id < a.size(); ++id) same = a.token(id) == b.token(id);
-    require(same, "--init {}: its vocabulary ({}) differs from that of these data ({})", run.string(),
-            theirs.description(), ours.description());
+    require(same, "--init {0}: its vocabulary ({1}) differs from that of these data ({2}); --vocabulary {0} takes it",
+            run.string(), theirs.description(), ours.description());
   }
 }
 
@@ -84,8 +84,10 @@ void SequenceOptions::add_to(Cli& cli) {
     cli.choice("--tokenize", tokenization, named_tokenizations(), "how sacrebleu splits texts into words").rare();
     cli.comparable(true);
   }
-  cli.rare("--init", initial,
-           "begin with the parameters of this .safetensors file, or of the best model of this run directory")
+  cli.rare(
+         "--init", initial,
+         "begin with the parameters of this .safetensors file, of the best model of this run directory, or of a model "
+         "as Hugging Face publishes it (--preset sets its sizes too)")
       .saved_as(lasting_path);
   cli.comparable(false);
   cli.group("Testing", false);
@@ -129,7 +131,9 @@ void SequenceOptions::check(const PairData& data) const {
     return;
   }
   if (std::filesystem::is_directory(initial)) require_same_tokens(initial, data.tokenizers);
-  load_parameters(*empty_model(data.tokenizers), initial);
+  const std::unique_ptr<SequenceModel> trial = empty_model(data.tokenizers);
+  trial->initialise(training.seed);
+  load_parameters(*trial, initial);
 }
 
 void SequenceOptions::print_warnings(const PairData& data) const {
@@ -163,6 +167,7 @@ std::unique_ptr<SequenceModel> SequenceOptions::make_model(const PairData& data,
 std::unique_ptr<SequenceModel> SequenceOptions::load_model(const PairTokenizers& tokenizers) const {
   model.require_memory(tokenizers.target->size(), 1);
   std::unique_ptr<SequenceModel> trained_model = empty_model(tokenizers);
+  trained_model->initialise(training.seed);
   load_parameters(*trained_model, trained.directory, trained.average);
   trained_model->to(parse_device(training.device));
   trained_model->train(false);

@@ -11,6 +11,7 @@
 #include "attention/method_library.h"
 #include "experiments/support/program/checksum.h"
 #include "experiments/support/program/flag_value.h"
+#include "experiments/support/program/hugging_face.h"
 #include "experiments/support/program/json_file.h"
 #include "experiments/support/program/terminal.h"
 #include "experiments/support/text/words.h"
@@ -461,13 +462,13 @@ void Cli::configure_from(Entry& entry, const std::string& name) {
   require(!error, "{} {}: cannot be read: {}", entry.flag(), name, error.message());
   require(exists, "{} {}: there is no such file or directory", entry.flag(), name);
   bool is_run = std::filesystem::is_directory(path);
+  if (is_run && is_hugging_face(path)) return configure(hugging_face_flags(path, *this), path.string());
   if (is_run) path /= "config.json";
   require(!is_run || std::filesystem::exists(path), "{} {}: not the directory of a run: it has no config.json",
           entry.flag(), name);
   const Json values = load_json(path);
   require(!values.contains("architectures") && !values.contains("model_type"),
-          "{}: describes a Hugging Face model, expected the configuration of a run; attend --in reads the tensors of "
-          "such a model (.safetensors)",
+          "{}: describes a Hugging Face model, expected the configuration of a run; name the folder that it is in",
           path.string());
   configure(values, path.string());
 }

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "experiments/support/program/cli.h"
+#include "experiments/support/program/hugging_face.h"
 #include "experiments/support/text/split_mix.h"
 #include "experiments/support/text/words.h"
 #include "nn/parallel/process_group.h"
@@ -199,7 +200,7 @@ RunDirectory RunDirectory::part(const std::string& label) const {
 }
 
 void require_trained(const fs::path& directory, const std::string& flag) {
-  auto is_trained = [](const fs::path& run) { return fs::exists(run / "best.safetensors"); };
+  auto is_trained = [](const fs::path& run) { return fs::exists(run / "best.safetensors") || is_hugging_face(run); };
   if (is_trained(directory)) return;
   require(!fs::is_regular_file(directory), "{}{}: is a file, expected the directory that a training left", flag,
           directory.string());

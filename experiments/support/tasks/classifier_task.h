@@ -38,17 +38,17 @@ Task classifier_task(const std::string& name, const std::string& about,
       return label_texts(options);
     }
     const PairData data(load(options.data), options.text, experiment.directory());
-    experiment.check([&](const Options& row) { data.require_fitting(row.batches); });
+    experiment.check([&](const Options& row) { row.check(data); });
     experiment.train(data, [&](const Options& row, const Run& run) {
-      const std::unique_ptr<EncoderClassifier> model = row.make_model(data, run.seed);
+      const std::unique_ptr<EncoderClassifier> model = row.make_model(data, run);
       const TrainingResult training = train(*model, row, data, run);
       RunResult result = test_model(*model, data, row, run);
       result.training = training;
       return result;
     });
   };
-  auto open = [](const std::filesystem::path& run, Part part) {
-    const auto options = options_of_run<Options>(run);
+  auto open = [](const std::filesystem::path& run, Part part, const std::vector<std::string>& flags) {
+    const auto options = options_of_run<Options>(run, flags);
     const std::vector<std::string> classes = classes_of(run);
     auto owned = options.model.make(options.model.attention, load_tokenizers(run).source->size(), std::ssize(classes));
     EncoderClassifier* const model = owned.get();

@@ -46,8 +46,8 @@ Task sequence_task(const std::string& name, const std::string& about,
   auto options_of = [](const std::filesystem::path& run, const std::vector<std::string>& flags) -> SequenceOptions {
     return options_of_run<Options>(run, flags);
   };
-  auto open = [options_of](const std::filesystem::path& run, Part part) {
-    return open_sequence_run(run, options_of(run, {}), part);
+  auto open = [options_of](const std::filesystem::path& run, Part part, const std::vector<std::string>& flags) {
+    return open_sequence_run(run, options_of(run, flags), part);
   };
   return {name, program, open, options_of};
 }

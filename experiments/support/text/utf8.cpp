@@ -70,6 +70,24 @@ bool is_space(char32_t character) {
   return category == UTF8PROC_CATEGORY_ZS || category == UTF8PROC_CATEGORY_ZL || category == UTF8PROC_CATEGORY_ZP;
 }
 
+std::string_view category_of(char32_t character) {
+  return utf8proc_category_string(static_cast<utf8proc_int32_t>(character));
+}
+
+std::string without_accents(std::string_view text) {
+  constexpr std::size_t longest = 32;  // the longest decomposition of a character has 4 characters
+  std::string result;
+  for (std::size_t at = 0; at < text.size();) {
+    const auto character = static_cast<utf8proc_int32_t>(next_character(text, at));
+    utf8proc_int32_t parts[longest];
+    int last_class = UTF8PROC_BOUNDCLASS_START;
+    const auto count = utf8proc_decompose_char(character, parts, longest, UTF8PROC_DECOMPOSE, &last_class);
+    for (utf8proc_ssize_t k = 0; k < count; ++k)
+      if (category_of(char32_t(parts[k])) != "Mn") append_utf8(result, char32_t(parts[k]));
+  }
+  return result;
+}
+
 std::size_t character_width(char32_t character) {
   return std::size_t(utf8proc_charwidth(static_cast<utf8proc_int32_t>(character)));
 }

@@ -30,6 +30,12 @@ std::int64_t character_count(std::string_view text);
 /// White space: Unicode's White_Space, thus also the no-break and the ideographic space, and U+001C to U+001F.
 bool is_space(char32_t character);
 
+/// Unicode's general category of a character: "Lu", "Nd", "Mn".
+std::string_view category_of(char32_t character);
+
+/// The text in canonical decomposition (NFD) without nonspacing marks: "é" becomes "e".
+std::string without_accents(std::string_view text);
+
 /// The columns that a character takes on a terminal: 2 for East Asian wide characters and emoji, 0 for combining marks
 /// and control characters, otherwise 1.
 std::size_t character_width(char32_t character);

@@ -8,8 +8,10 @@
 
 #include "experiments/support/program/checksum.h"
 #include "experiments/support/program/device_flag.h"
+#include "experiments/support/program/hugging_face.h"
 #include "experiments/support/program/program.h"
 #include "experiments/support/text/number.h"
+#include "experiments/support/training/hugging_face_parameters.h"
 #include "nn/checkpoint.h"
 #include "tensor/cpu/parallel.h"
 #include "tensor/format/safetensors.h"
@@ -500,6 +502,10 @@ void Training::require_known_best(const std::string& checkpoint, const Json& bef
 // ---- Trained models
 
 void load_parameters(Module& model, const std::filesystem::path& from, std::int64_t average) {
+  if (is_hugging_face(from)) {
+    load_hugging_face(model, from);
+    return require_finite(model, from.string());
+  }
   if (average == 0 || !std::filesystem::is_directory(from)) {
     const std::filesystem::path file = std::filesystem::is_directory(from) ? from / "best.safetensors" : from;
     load_state(model, file);

@@ -93,8 +93,8 @@ struct TrainingOptions {
 };
 
 /// Loads the parameters of a trained run into the model: the best ones, or with average > 0 the mean of the last
-/// `average` models that the run kept (--keep). `from` may also be a .safetensors file. Throws Error if there are
-/// fewer.
+/// `average` models that the run kept (--keep). `from` may also be a .safetensors file, or a model of Hugging Face's,
+/// which load_hugging_face() reads. Throws Error if there are fewer models.
 void load_parameters(Module& model, const std::filesystem::path& from, std::int64_t average = 0);
 
 /// A score of the development set. The first one of an evaluation selects the model.
