@@ -90,6 +90,7 @@ inline std::vector<std::string> all_specifications() {
         "table=offset:2, pair=pair, query=query)+window",
         "pointwise('w * sigmoid(a - 0.5 * abs(j - i)) * (1 - near / (1 + (j - i) ** 2))', a=query, "
         "near=head, heads=2)+relative(clip=2)",
+        "sliding(left=1,right=1)+pointwise('w * (a + sqrt(1.5 - abs(j - i)))', a=head)",  // NaN where no query looks
         "classic(gaussian+gate+rotary, heads=2)",
         "classic(heads(additive+window*1, pointwise('z + a', a=offset:1)*1), heads=2)",
         "sparsemax+window",

@@ -156,6 +156,12 @@ BOOST_AUTO_TEST_CASE(errors_in_formulas_say_what_is_wrong_and_where) {
   BOOST_TEST(error("slope * z * w") ==
              "'slope * z * w': the formula reads both z and w (column 13); z is for a change of logits, w for one of "
              "weights");
+  BOOST_TEST(error("slope * (w + 0.1)") ==
+             "'pointwise(\"slope * (w + 0.1)\", slope=head)': the formula is no multiple of w (column 12); write w * "
+             "factor, where the factor does not read w: a weight of 0, of a key that the query does not see, stays 0");
+  BOOST_TEST(error("z * slope - 1e39") ==
+             "'z * slope - 1e39': '1e39' is too large (column 13); the largest number is 3.4e38");
+  BOOST_TEST(error("z * slope - 1e999").find("'1e999' is too large (column 13)") != std::string::npos);
   BOOST_TEST(error("z * j") == "'z * j': the formula does not read the capture 'slope' (column 1); leave it out");
   BOOST_TEST(error_of("pointwise(\"z * a\", a=vector)") ==
              "'pointwise(\"z * a\", a=vector)': a=vector (column 22); use head, query, key, pair or offset:CLIP, whose "

@@ -12,6 +12,7 @@ namespace fovea {
 /// the CPU the operations are interpreted; on a GPU their text is compiled. The differentiable operation can be
 /// differentiated until its operands are more than most_map_operands; then it throws Error. What is made for an
 /// expression is kept until the program ends.
-PointwiseFormula interpreted_formula(const Expression& expression, const std::vector<bool>& per_key, bool of_weights);
+PointwiseFormula interpreted_formula(const Expression& expression, const std::vector<bool>& per_key,
+                                     bool of_weights = false);
 
 }  // namespace fovea

@@ -4,6 +4,7 @@ Inputs and parameters pass through DLPack without a copy. float32, float64 and b
 computed in float32. What is wrong with an argument is a ValueError.
 """
 import operator
+import re
 import sys
 from collections.abc import Mapping
 
@@ -122,8 +123,8 @@ def _parameters(specification, shape, seed):
 def pointwise(formula, **captures):
     """The specification of an attention whose formula is text: pointwise("z - exp(slope) * abs(j - i)", slope="head").
 
-    A formula of z changes the logit z of each query and key, and a formula of w the weight w behind the softmax. i and
-    j are the positions of query and key in tokens. The syntax is Python's: + - * /, ** with a whole number, comparisons
+    A formula of z changes the logit z of each query and key, and a formula of w, which is w times a factor, the weight
+    w behind the softmax. i and j are the positions of query and key in tokens. The syntax is Python's: + - * /, ** with a whole number, comparisons
     with and, or and not, where(condition, a, b), minimum(a, b), maximum(a, b), and abs, exp, log, log1p, sqrt, floor,
     tanh, sigmoid, softplus, erf, sin and cos of one number.
 
@@ -142,7 +143,9 @@ def pointwise(formula, **captures):
     if not isinstance(formula, str):
         raise ValueError(f"formula: found {formula!r}; expected text such as 'z - exp(slope) * abs(j - i)'")
     for name, kind in captures.items():
-        if not isinstance(kind, str):
+        if name in ("heads", "layers"):
+            raise ValueError(f"{name}: a method has an option of this name; give the capture another one")
+        if not isinstance(kind, str) or not re.fullmatch(r"head|query|key|pair|offset:\d+", kind):
             raise ValueError(f"{name}: found {kind!r}; expected 'head', 'query', 'key', 'pair' or 'offset:CLIP'")
     if '"' in formula:
         raise ValueError("formula: found a quotation mark; a formula has numbers, names and operators only")

@@ -45,13 +45,25 @@ class _Gradients(torch.autograd.Function):
         return tuple(torch.from_dlpack(found[name]) if name is not None else None for name in names)
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx, *weights):
-        given = {name: weight.contiguous() for name, weight in zip(ctx.names, weights) if name is not None}
-        found = ctx.call.second_gradients(ctx.saved_tensors[0].detach().contiguous(), given)
-        needed = zip(["", *ctx.names], ctx.needs_input_grad[2:])
-        return (None, None, *(torch.from_dlpack(found[name]) if is_needed and name is not None else None
-                              for name, is_needed in needed))
+        needed = [name if is_needed else None
+                  for name, is_needed in zip(["", *ctx.names], ctx.needs_input_grad[2:])]
+        return (None, None, *_SecondGradients.apply(ctx.call, ctx.names, needed, *weights, *ctx.saved_tensors))
+
+
+class _SecondGradients(torch.autograd.Function):
+    """The gradients of gradients: those of `needed`, "" is the output's gradient. They have no gradients again."""
+
+    @staticmethod
+    def forward(ctx, call, names, needed, *tensors):
+        weights, cotangent = tensors[:len(names)], tensors[len(names)]
+        given = {name: weight.contiguous() for name, weight in zip(names, weights) if name is not None}
+        found = call.second_gradients(cotangent.detach().contiguous(), given)
+        return tuple(torch.from_dlpack(found[name]) if name is not None else None for name in needed)
+
+    @staticmethod
+    def backward(ctx, *weights):
+        raise RuntimeError("an attention of fovea is differentiated twice, not three times")
 
 
 def _apply(specification, shape, inputs, parameters, *, causal, train, seed, trace=None, **whole_numbers):
@@ -95,6 +107,9 @@ def attention(query, key, value, specification="global", *, parameters=None, len
             found = f"{x.ndim} dimensions" if isinstance(x, torch.Tensor) else type(x).__name__
             raise ValueError(f"{name}: found {found}; expected a tensor of 4, [sentences, heads, tokens, width]")
     heads = query.shape[1]
+    for name in ("key", "value"):
+        if states[name].shape[1] != heads:
+            raise ValueError(f"{name}: found {states[name].shape[1]} heads; expected {heads}, as the query has")
     if not isinstance(specification, str):
         raise ValueError(f"specification: found {specification!r}; expected text such as 'gaussian + relative'")
     place = place or ("decoder" if causal else "encoder" if key.shape[2] == query.shape[2] else "cross")

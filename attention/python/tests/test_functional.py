@@ -210,14 +210,27 @@ def test_the_backward_pass_holds_no_memory_of_the_results():
         torch.testing.assert_close(a, b, rtol=0, atol=0)
 
 
+def test_third_derivatives_are_refused():
+    query, key, value = (heads(4, seed=k).requires_grad_() for k in range(3))
+    out = attention(query, key, value).square().sum()
+    first, = torch.autograd.grad(out, [query], create_graph=True)
+    second, = torch.autograd.grad(first.square().sum(), [query], create_graph=True)
+    with pytest.raises(RuntimeError, match="differentiated twice, not three times"):
+        torch.autograd.grad(second.sum() + query.sum(), [query])
+
+
 @pytest.mark.parametrize("wrong, message", [
     (lambda: pointwise("z - slop * j", slope="head"), "no name 'slop' .*column 5.*did you mean 'slope'"),
     (lambda: pointwise("z * (slope + 1", slope="head"), r"ends too early \(column 15\); expected '\)'"),
-    (lambda: pointwise("z * slope", slope="vector"), "slope=vector .*use head, query, key, pair or offset:CLIP"),
+    (lambda: pointwise("z * slope", slope="vector"), "slope: found 'vector'; expected 'head'"),
     (lambda: pointwise("z * slope", slope=3), "slope: found 3; expected 'head'"),
     (lambda: pointwise("z * j", slope="head"), "does not read the capture 'slope'"),
     (lambda: pointwise('z * "', slope="head"), "formula: found a quotation mark"),
     (lambda: pointwise(None), "formula: found None; expected text"),
+    (lambda: pointwise("z * heads", heads="head"), "heads: a method has an option of this name"),
+    (lambda: pointwise("z * a", a="head, heads=1"), "a: found 'head, heads=1'; expected 'head'"),
+    (lambda: pointwise("w + 0.1"), "the formula is no multiple of w"),
+    (lambda: attention(heads(3), heads(3)[:, :1], heads(3)), "key: found 1 heads; expected 3, as the query has"),
     (lambda: attention(heads(3), heads(3), heads(3)[0]), "value: found 3 dimensions; expected a tensor of 4"),
     (lambda: attention(heads(3), heads(3).numpy(), heads(3)), "key: found ndarray; expected a tensor of 4"),
     (lambda: attention(heads(3), heads(3), heads(3), "relative(clip=2)"), "parameter 'relative.*is missing"),
