@@ -1,9 +1,9 @@
 /// Pointwise formulas as text: pointwise("z - exp(slope) * abs(j - i)", slope=head).
 ///
 /// A formula of z changes the logit z of each pair, and is one of the biases; a formula of w changes the weight w, and
-/// is one of the windows: w times a factor that does not read w, so that a weight of 0 stays 0. Further names are i and j, the positions of query and key in their row in tokens, counted
-/// from 0, and the captures. Where a row has several documents, only j - i is the same as in rows of their own. The
-/// syntax is Python's:
+/// is one of the windows: w times a factor that does not read w, so that a weight of 0 stays 0. Further names are i and
+/// j, the positions of query and key in their row in tokens, counted from 0, and the captures. Where a row has several
+/// documents, only j - i is the same as in rows of their own. The syntax is Python's:
 ///
 ///   + - * /    ** with a whole number from 1 to 16    < <= > >= == !=    and or not    ( )
 ///   abs exp log log1p sqrt floor tanh sigmoid softplus erf sin cos    minimum(a, b) maximum(a, b)
@@ -31,6 +31,16 @@ namespace fovea {
 
 /// The word of the grammar that formulas belong to.
 inline constexpr const char* formula_word = "pointwise";
+
+/// What formulas are, for lists of methods.
+inline constexpr MethodCard formula_card{
+    formula_word, "a formula of your own, written as text", "your own",
+    "pointwise(\"z - exp(slope) * abs(j - i)\", slope=head)\n"
+    "z: the logit of query i and key j; or w: its weight, in a formula w * factor\n"
+    "further names are parameters, 0 at the start: NAME=head, query, key, pair or offset:CLIP\n"
+    "+ - * / **, comparisons, and, or, not, where(condition, a, b), minimum(a, b), maximum(a, b), abs, exp, log, "
+    "log1p,\n"
+    "sqrt, floor, tanh, sigmoid, softplus, erf, sin, cos"};
 
 /// A formula with its names resolved.
 struct ParsedFormula {

@@ -5,7 +5,7 @@
 #include <set>
 
 #include "attention/engine/tiles.h"
-#include "attention/language/specification.h"
+#include "attention/language/formula_text.h"
 #include "attention/registry.h"
 #include "experiments/support/attend/attention_case.h"
 #include "experiments/support/program/terminal.h"
@@ -95,21 +95,23 @@ std::string fused_text(const Usage& use) {
 std::string completed(const std::string& method) {
   if (method == "classic") return "classic(dot)";
   if (method == "multi_head") return "multi_head(global)";
+  if (method == formula_word) return method + "(\"z - exp(slope) * abs(j - i)\", slope=head)";
   return find_combination(method) ? method + "(dot*2)" : method;
 }
 
 // ---- Sections of a description
 
-template <class Entry>
-std::string card_text(const Entry& entry) {
-  const MethodCard& card = entry.card;
+std::string card_text(const MethodCard& card, const std::vector<OptionDescription>& rows) {
   std::string formula = card.formula;
   for (std::size_t at = 0; (at = formula.find('\n', at)) != std::string::npos; at += 3) formula.replace(at, 1, "\n  ");
   std::string text = fmt::format("{}: {} ({})\n  {}\n", card.name, card.summary, card.reference, formula);
   Table options({"option", "default", "values", "meaning"});
-  auto rows = describe_options(entry);
   for (const OptionDescription& row : rows) options.row({row.name, row.default_value, row.values, row.meaning});
   return rows.empty() ? text : text + options.text();
+}
+template <class Entry>
+std::string card_text(const Entry& entry) {
+  return card_text(entry.card, describe_options(entry));
 }
 
 struct InputDescription {
@@ -173,6 +175,7 @@ std::string attention_catalogue() {
       "Methods are combined with '+'. Each also takes layers=FIRST-LAST and heads=FIRST-LAST, counted from 1.\n"
       "heads(global*2, gaussian*2) assigns different methods to different heads.\n";
   for (const MethodEntry& entry : registered_methods()) text += "\n" + card_text(entry);
+  text += "\n" + card_text(formula_card, {});
   text +=
       "\nA sum alone is multi-head attention with projections. Attention without projections, and combinations of\n"
       "several attentions: classic(additive), average(dot*2, laplace), average(multi_head(global), "
@@ -188,6 +191,7 @@ Table attention_table() {
     table.row({card.name, card.summary, card.reference, listed(use.places, ", "), fused_text(use)});
   };
   for (const MethodEntry& entry : registered_methods()) add(entry.card);
+  add(formula_card);
   table.rule();
   for (const Combination& entry : combinations()) add(entry.card);
   return table;
@@ -203,6 +207,7 @@ std::string describe_attention(const std::string& specification, const Attention
     if (!seen.insert(part->name).second) continue;
     if (const Combination* combination = find_combination(part->name)) text += card_text(*combination) + "\n";
     if (const MethodEntry* entry = find_method(part->name)) text += card_text(*entry) + "\n";
+    if (part->name == formula_word) text += card_text(formula_card, {}) + "\n";
   }
   const Usage use = usage_of(method, shape);
   text += fmt::format("where: {}\n", use.places.empty() ? "nowhere" : listed(use.places, ", "));
