@@ -32,7 +32,7 @@ extern "C" __global__ void {3}(const __grid_constant__ cuda::MapOperands<{1}> op
 
 namespace {
 
-/// A functor's type, which has one MapFormula, and its bytes.
+/// A MapFormula, which each type of functor and each formula written as text has for itself, and the functor's bytes.
 struct Key {
   const MapFormula* formula;
   DType dtype;
