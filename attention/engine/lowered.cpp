@@ -33,7 +33,8 @@ Expression LoweredFormula::gradients() const {
 }
 
 bool is_linear_in(const Expression& value, int input) {
-  enum class Kind { free, zero, multiple, other };  // of a step: free of the input; 0; a multiple of the input
+  // Of a step: free of the input; 0; a multiple of the input; whether a multiple is 0.
+  enum class Kind { free, zero, multiple, is_zero, other };
   std::vector<Kind> kinds;
   for (const auto& [operation, operands] : value.steps) {
     const auto kind = [&, &numbers = operands](std::size_t n) { return kinds[static_cast<std::size_t>(numbers[n])]; };
@@ -56,8 +57,13 @@ bool is_linear_in(const Expression& value, int input) {
       made = n == 1 || is_free(kind(1)) ? kind(0) : Kind::other;
     else if (operation == Operation::add || operation == Operation::subtract)
       made = is_multiple(kind(0)) && is_multiple(kind(1)) ? Kind::multiple : Kind::other;
+    else if (operation == Operation::equal)
+      made = kind(0) == Kind::multiple && kind(1) == Kind::zero ? Kind::is_zero : Kind::other;
     else if (operation == Operation::select)
-      made = is_free(kind(0)) && is_multiple(kind(1)) && is_multiple(kind(2)) ? Kind::multiple : Kind::other;
+      made = (is_free(kind(0)) && is_multiple(kind(1)) && is_multiple(kind(2))) ||
+                     (kind(0) == Kind::is_zero && kind(1) == Kind::zero && is_multiple(kind(2)))
+                 ? Kind::multiple
+                 : Kind::other;
     kinds.push_back(made);
   }
   const Kind result = kinds[static_cast<std::size_t>(value.results[0])];

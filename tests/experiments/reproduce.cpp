@@ -295,7 +295,7 @@ BOOST_AUTO_TEST_CASE(results_are_written_from_kept_runs_alone) {
         "\n| Multiplicative windows lower the perplexity of a language model | Nguyen et al. 2020, table 6 |",
         " -2.37 |",  // 44.00 - 46.37
         " | holds   |\n", " statements more: not measured.\n",
-        "from the records of 12 runs; it is not edited by hand."})
+        "from the records of 12 runs and the paragraphs in sheets/."})
     BOOST_TEST(contains(text, part), part << " is not in\n" << text);
   for (const char* row : {"Multiplicative windows", "Dec(MW) (Nguyen)"}) BOOST_TEST(count(text, row) == 1u, text);
   BOOST_TEST(!contains(text, folder.path.string()));

@@ -133,7 +133,6 @@ Expression zero_at_zero(const Expression& expression) {
 
 /// The forms of one formula.
 struct Interpreted {
-  Expression expression;
   cpu::Interpreter value;      ///< of z, query position, key position, captures...
   cpu::Interpreter gradients;  ///< those of z and of each capture, from the result's gradient and the inputs of `value`
   std::vector<bool> per_key;   ///< of each capture
@@ -248,7 +247,7 @@ void gradients(const void* f, T g, const T* x, T* to) {
 
 std::unique_ptr<const Interpreted> make_interpreted(const Expression& expression, const std::vector<bool>& per_key,
                                                     bool of_weights) {
-  const Expression on_cpu = of_weights ? zero_at_zero(expression) : expression;
+  const Expression value_of = of_weights ? zero_at_zero(expression) : expression;
   std::vector<bool> varies{true, false, true};
   varies.insert(varies.end(), per_key.begin(), per_key.end());
   std::vector<bool> gradients_vary{true};
@@ -256,14 +255,13 @@ std::unique_ptr<const Interpreted> make_interpreted(const Expression& expression
   std::vector<int> of{0};
   for (std::size_t k = 0; k < per_key.size(); ++k) of.push_back(3 + static_cast<int>(k));
   return std::make_unique<const Interpreted>(Interpreted{
-      expression,
-      {on_cpu, varies},
-      {gradients_of(on_cpu, of), gradients_vary},
+      {value_of, varies},
+      {gradients_of(value_of, of), gradients_vary},
       per_key,
       {name,
        static_cast<int>(per_key.size()),
        0,
-       [](const void* f) { return interpreted(f).expression; },
+       [](const void* f) { return interpreted(f).value.expression(); },
        [](const void* f, std::span<const Variable> x) { return map_expression(interpreted(f).value.expression(), x); },
        {value<float>, gradients<float>, forward<float>, backward<float>},
        {value<double>, gradients<double>, forward<double>, backward<double>}}});

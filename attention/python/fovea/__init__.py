@@ -124,9 +124,9 @@ def pointwise(formula, **captures):
     """The specification of an attention whose formula is text: pointwise("z - exp(slope) * abs(j - i)", slope="head").
 
     A formula of z changes the logit z of each query and key, and a formula of w, which is w times a factor, the weight
-    w behind the softmax. i and j are the positions of query and key in tokens. The syntax is Python's: + - * /, ** with a whole number, comparisons
-    with and, or and not, where(condition, a, b), minimum(a, b), maximum(a, b), and abs, exp, log, log1p, sqrt, floor,
-    tanh, sigmoid, softplus, erf, sin and cos of one number.
+    w behind the softmax. i and j are the positions of query and key in tokens. The syntax is Python's: + - * /, ** with
+    a whole number, comparisons with and, or and not, where(condition, a, b), minimum(a, b), maximum(a, b), and abs,
+    exp, log, log1p, sqrt, floor, tanh, sigmoid, softplus, erf, sin and cos of one number.
 
     captures are the further names that the formula reads. Each is a parameter of the attention, "pointwise.slope", of
     the shape that the module has by default, or one that is given with more numbers:

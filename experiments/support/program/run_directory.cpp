@@ -157,7 +157,8 @@ RunDirectory RunDirectory::resume(const fs::path& path, Access access) {
 RunDirectory RunDirectory::join(const fs::path& path, Access access, const Json& configuration) {
   RunDirectory run(path, access, make_directory(path));
   if (fs::exists(run.configuration()))
-    require_same_configuration(run.configuration(), load_json(run.configuration()), configuration, {"made-for", "methods"});
+    require_same_configuration(run.configuration(), load_json(run.configuration()), configuration,
+                               {"made-for", "methods"});
   else
     require(files_in(path).empty(), "--out {}: has files ({}) but no config.json; name a new directory", path.string(),
             listing(path));

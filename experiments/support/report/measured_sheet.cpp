@@ -224,7 +224,7 @@ struct MeasuredSheet {
   struct Ending {
     double gain = std::nan(""), between_seeds = 0;
 
-    bool has_converged() const { return gain <= between_seeds; }  // not where the gain is not known
+    bool has_converged() const { return !(gain > between_seeds); }
   };
   Ending ending(const Sheet::Column& column, const Sheet::Row& row) const {
     const SeedRuns& trained = runs(column, row.model.empty() ? row : sheet.row(row.model));
