@@ -40,10 +40,12 @@ struct Tokens {
   }
   void add(const Json& numbers) {
     for (const auto& [token, number] : numbers.items()) {
-      const auto row = number.get<std::size_t>();
-      require(row < tokens.size(), "{}: token '{}' has the number {}, config.json has a vocab_size of {}", file, token,
-              row, tokens.size());
-      tokens[row] = token;
+      require(number.is_number_unsigned() && number < tokens.size(),
+              "{}: token '{}' has the number {}, config.json has a vocab_size of {}", file, token, text_of(number),
+              tokens.size());
+      std::string& place = tokens[number.get<std::size_t>()];
+      require(place.empty(), "{}: tokens '{}' and '{}' have one number, {}", file, place, token, text_of(number));
+      place = token;
     }
   }
 };
@@ -63,14 +65,20 @@ std::string merge_of(const Json& merge) {
                            : merge.at(0).get<std::string>() + " " + merge.at(1).get<std::string>();
 }
 
-/// Reads vocab.txt, or vocab.json with merges.txt, or what tokenizer.json has of both.
-Tokens read_tokens(const fs::path& folder, std::int64_t size) {
-  constexpr const char* files[] = {"vocab.txt", "vocab.json", "tokenizer.json"};
+void require_merge(const std::string& file, const std::string& merge) {
+  const std::size_t space = merge.find(' ');
+  require(space != merge.npos && space > 0 && space + 1 < merge.size() && merge.find(' ', space + 1) == merge.npos,
+          "{}: the merge '{}' is not of two parts with a space between them", file, merge);
+}
+
+/// Reads vocab.txt with WordPiece's tokens, or vocab.json with merges.txt for BPE, or what tokenizer.json has of them.
+Tokens read_tokens(const fs::path& folder, std::int64_t size, bool is_bpe) {
+  const char* const files[] = {is_bpe ? "vocab.json" : "vocab.txt", "tokenizer.json"};
   const auto* file = std::ranges::find_if(files, [&](const char* each) { return fs::exists(folder / each); });
-  require(file != std::end(files), "{}: has no vocabulary: no vocab.txt, vocab.json with merges.txt, or tokenizer.json",
-          folder.string());
+  require(file != std::end(files), "{}: has no vocabulary: no {}, and no tokenizer.json", folder.string(),
+          is_bpe ? "vocab.json with merges.txt" : "vocab.txt");
   Tokens read{.file = (folder / *file).string(), .tokens = std::vector<std::string>(std::size_t(size)), .merges = {}};
-  const bool has_lines = file == files, has_merges = file == files + 1;
+  const bool has_lines = file == files && !is_bpe, has_merges = file == files && is_bpe;
   if (has_lines) {
     const std::vector<std::string> lines = lines_of(read.file);
     require(std::ssize(lines) <= size, "{}: has {} tokens, config.json has a vocab_size of {}", read.file, lines.size(),
@@ -83,6 +91,9 @@ Tokens read_tokens(const fs::path& folder, std::int64_t size) {
       [&] {
         const Json json = load_json(read.file);
         const Json& model = has_merges ? json : json.at("model");
+        const char* const type = is_bpe ? "BPE" : "WordPiece";
+        require(has_merges || model.value("type", type) == type, "{}: the tokens are of the type {}, expected {}",
+                read.file, text_of(model.value("type", Json())), type);
         read.add(has_merges ? json : model.at("vocab"));
         if (!has_merges && model.contains("merges"))
           for (const Json& merge : model.at("merges")) read.merges.push_back(merge_of(merge));
@@ -90,6 +101,8 @@ Tokens read_tokens(const fs::path& folder, std::int64_t size) {
       "a vocabulary");
   if (has_merges) read.merges = lines_of(folder / "merges.txt");
   std::erase_if(read.merges, [](const std::string& merge) { return merge.starts_with("#version"); });
+  for (const std::string& merge : read.merges)
+    require_merge(has_merges ? (folder / "merges.txt").string() : read.file, merge);
   return read;
 }
 
@@ -105,17 +118,32 @@ HuggingFaceVocabulary in_our_order(Units units, bool lower_case, const Tokens& r
 }
 
 HuggingFaceVocabulary vocabulary_of_gpt2(const fs::path& folder, const Json& config) {
-  const Tokens read = read_tokens(folder, config.at("vocab_size"));
+  const Tokens read = read_tokens(folder, config.at("vocab_size"), true);
   const std::int64_t end = config.at("eos_token_id");
   require(end >= 0 && end < std::ssize(read.tokens), "{}: eos_token_id is {}, and vocab_size {}",
           (folder / "config.json").string(), end, read.tokens.size());
+  require(!read.tokens[std::size_t(end)].empty(), "{}: has no token of the number {} (eos_token_id)", read.file, end);
   return in_our_order(Units::byte_bpe, false, read, {-1, -1, end, end});
 }
 
 HuggingFaceVocabulary vocabulary_of_bert(const fs::path& folder, const Json& config) {
   const fs::path settings = folder / "tokenizer_config.json";
-  const bool lower_case = !fs::exists(settings) || load_json(settings).value("do_lower_case", true);
-  const Tokens read = read_tokens(folder, config.at("vocab_size"));
+  bool lower_case = true;
+  if (fs::exists(settings))
+    reading_json(
+        settings.string(),
+        [&] {
+          const Json all = load_json(settings), accents = all.value("strip_accents", Json());
+          lower_case = all.value("do_lower_case", true);
+          require((accents.is_null() || accents == lower_case) && all.value("tokenize_chinese_chars", true),
+                  "{}: our WordPiece removes accents where do_lower_case is true, and parts Chinese characters; "
+                  "strip_accents and tokenize_chinese_chars ask for something else",
+                  settings.string());
+        },
+        "the settings of a tokenizer");
+  else if (fs::exists(folder / "tokenizer.json"))
+    lower_case = load_json(folder / "tokenizer.json").value(Json::json_pointer("/normalizer/lowercase"), true);
+  const Tokens read = read_tokens(folder, config.at("vocab_size"), false);
   return in_our_order(Units::wordpiece, lower_case, read,
                       {read.row_of("[PAD]"), read.row_of("[UNK]"), read.row_of("[CLS]"), read.row_of("[SEP]")});
 }

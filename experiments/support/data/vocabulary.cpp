@@ -219,4 +219,15 @@ PairTokenizers load_tokenizers(const fs::path& directory) {
   return {.source = both, .target = both};
 }
 
+void require_same_tokens(const fs::path& run, const PairTokenizers& ours) {
+  const PairTokenizers theirs = load_tokenizers(run);
+  for (auto side : {&PairTokenizers::source, &PairTokenizers::target}) {
+    const Tokenizer &a = *(theirs.*side), &b = *(ours.*side);
+    bool same = a.size() == b.size();
+    for (int id = 0; same && id < a.size(); ++id) same = a.token(id) == b.token(id);
+    require(same, "--init {0}: its vocabulary ({1}) differs from that of these data ({2}); --vocabulary {0} takes it",
+            run.string(), theirs.description(), ours.description());
+  }
+}
+
 }  // namespace fovea

@@ -124,6 +124,8 @@ PairTokenizers train_tokenizers(const PairSource& pairs, const TextOptions& opti
 
 /// Reads the tokenizers that `save` wrote.
 PairTokenizers load_tokenizers(const std::filesystem::path& directory);
+/// Throws Error unless the run or model of --init has this vocabulary: embeddings of other tokens are useless.
+void require_same_tokens(const std::filesystem::path& run, const PairTokenizers& ours);
 
 /// A sample of many texts: every k-th, where k is the smallest power of two that keeps them below a number of bytes.
 class TextSample {

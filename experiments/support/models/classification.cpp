@@ -13,10 +13,12 @@
 #include "experiments/support/program/cli.h"
 #include "experiments/support/program/terminal.h"
 #include "experiments/support/report/attention_pictures.h"
+#include "experiments/support/text/words.h"
 #include "experiments/support/training/shared_work.h"
 #include "experiments/support/training/training.h"
 #include "nn/shapes_only.h"
 #include "tensor/error.h"
+#include "tensor/support/warning.h"
 
 namespace fovea {
 
@@ -58,11 +60,41 @@ void ClassificationOptions::check(const PairData& data) const {
           model.longest, padded);
 }
 
+namespace {
+
+/// Loads the parameters of --init. Of the last layer, the columns go to the classes of the same names; one of other
+/// classes keeps its initial values.
+void load_initial(EncoderClassifier& model, const std::string& initial, const PairData& data) {
+  const bool is_run = std::filesystem::is_directory(initial);
+  if (is_run) require_same_tokens(initial, data.tokenizers);
+  std::vector<std::pair<Tensor, Tensor>> last_layer;  // its parameters, and copies of the initial ones
+  for (const NamedParameter& parameter : model.parameters())
+    if (parameter.name.starts_with("classifier."))
+      last_layer.emplace_back(parameter.variable.value(), parameter.variable.value().clone());
+  load_parameters(model, initial);
+  const std::vector<std::string> theirs = is_run ? classes_of(initial) : data.classes;
+  if (theirs == data.classes) return;
+  const bool are_named_alike = std::ranges::is_permutation(theirs, data.classes);
+  for (auto& [now, before] : last_layer) {
+    const Tensor loaded = now.clone();
+    for (std::int64_t k = 0; k < std::ssize(data.classes); ++k) {
+      const auto place = std::ranges::find(theirs, data.classes[std::size_t(k)]) - theirs.begin();
+      const int classes = now.rank() - 1;
+      now.select(classes, k).copy_from(are_named_alike ? loaded.select(classes, place) : before.select(classes, k));
+    }
+  }
+  if (!are_named_alike)
+    warn(fmt::format("--init {}: its classes are {}, those of the data {}; the last layer begins anew", initial,
+                     first_few(theirs), first_few(data.classes)));
+}
+
+}  // namespace
+
 std::unique_ptr<EncoderClassifier> ClassificationOptions::make_model(const PairData& data, const Run& run) const {
   std::unique_ptr<EncoderClassifier> made = model.make(model.attention, data.source_size(), std::ssize(data.classes));
   made->to(parse_device(training.device));
   made->initialise(run.seed);
-  if (!initial.empty() && !std::filesystem::exists(run.directory->checkpoint())) load_parameters(*made, initial);
+  if (!initial.empty() && !std::filesystem::exists(run.directory->checkpoint())) load_initial(*made, initial, data);
   return made;
 }
 

@@ -26,18 +26,6 @@ void require_room(const SequenceOptions& options, std::int64_t longest) {
           options.model.longest, padded);
 }
 
-/// Throws Error unless the run --init has the same vocabulary: embeddings of other tokens are useless.
-void require_same_tokens(const std::filesystem::path& run, const PairTokenizers& ours) {
-  const PairTokenizers theirs = load_tokenizers(run);
-  for (auto side : {&PairTokenizers::source, &PairTokenizers::target}) {
-    const Tokenizer &a = *(theirs.*side), &b = *(ours.*side);
-    bool same = a.size() == b.size();
-    for (int id = 0; same && id < a.size(); ++id) same = a.token(id) == b.token(id);
-    require(same, "--init {0}: its vocabulary ({1}) differs from that of these data ({2}); --vocabulary {0} takes it",
-            run.string(), theirs.description(), ours.description());
-  }
-}
-
 /// Throws Error for an unknown metric, and for one that does not compare decoded texts with references.
 void require_text_metric(const std::string& metric) {
   require(metric != "perplexity" && metric != "aer",

@@ -129,12 +129,8 @@ Json flags_of(const std::string& file, const ModelType& type, const Json& config
 bool is_hugging_face(const fs::path& folder) {
   std::error_code ignored;
   if (!fs::is_regular_file(folder / "config.json", ignored)) return false;
-  try {
-    const Json config = load_json(folder / "config.json");
-    return config.is_object() && (config.contains("model_type") || config.contains("architectures"));
-  } catch (const Error&) {  // a damaged file is named by those who need it
-    return false;
-  }
+  const Json config = load_json(folder / "config.json");
+  return config.is_object() && (config.contains("model_type") || config.contains("architectures"));
 }
 
 Json hugging_face_flags(const fs::path& folder) {
@@ -160,7 +156,8 @@ std::vector<std::string> hugging_face_classes(const fs::path& folder) {
   reading_json(
       file,
       [&] {
-        const Json two{{"0", "LABEL_0"}, {"1", "LABEL_1"}}, labels = load_json(file).value("id2label", two);
+        Json labels = load_json(file).value("id2label", Json());
+        if (labels.empty()) labels = {{"0", "LABEL_0"}, {"1", "LABEL_1"}};
         for (std::size_t k = 0; k < labels.size(); ++k) classes.push_back(labels.at(std::to_string(k)));
       },
       "the configuration of a classifier");

@@ -56,8 +56,9 @@ Tensor transposed(const Tensor& theirs, const Folder&) { return theirs.rank() ==
 
 /// GPT-2 keeps queries, keys and values side by side: [..., 3 d].
 template <int k>
-Tensor third(const Tensor& theirs, const Folder&) {
+Tensor third(const Tensor& theirs, const Folder& folder) {
   const std::int64_t last = theirs.rank() - 1, d = theirs.size(last) / 3;
+  require(theirs.size(last) == 3 * d, "{}: a tensor 'c_attn' is {}, expected [..., 3 d]", folder.file, theirs.shape());
   return theirs.slice(last, k * d, (k + 1) * d);
 }
 
@@ -99,7 +100,11 @@ Tensor query_of_t5(const Tensor& theirs, const Folder& folder) {
 
 /// BERT adds a vector for the kind of a token's sentence, which is always the first here.
 Tensor positions_of_bert(const Tensor& theirs, const Folder& folder) {
-  return map(Add{}, theirs, folder.at("embeddings.token_type_embeddings.weight").slice(0, 0, 1));
+  const Tensor& kinds = folder.at("embeddings.token_type_embeddings.weight");
+  require(kinds.rank() == 2 && theirs.rank() == 2 && kinds.size(1) == theirs.size(1) && is_float(kinds.dtype()),
+          "{}: the tables of positions and of kinds of sentences are {} and {}, expected [..., d]", folder.file, theirs,
+          kinds);
+  return map(Add{}, theirs, kinds.slice(0, 0, 1));
 }
 
 /// Of several sources of a parameter, the first counts whose tensor is there.
@@ -195,7 +200,12 @@ NamedTensors read_tensors(const fs::path& folder, std::string& file) {
         index.string(),
         [&] {
           const Json parts = load_json(index).at("weight_map");
-          for (const auto& [name, part] : parts.items()) files.insert(folder / part.get<std::string>());
+          for (const auto& [name, part] : parts.items()) {
+            const fs::path one = part.get<std::string>();
+            require(one == one.filename(), "{}: '{}' is not in the folder", index.string(), one.string());
+            files.insert(folder / one);
+          }
+          require(!files.empty(), "{}: weight_map is empty, expected the files of the tensors", index.string());
         },
         "an index of .safetensors files");
   }
@@ -212,7 +222,11 @@ NamedTensors read_tensors(const fs::path& folder, std::string& file) {
         if (own.starts_with(prefix)) own.erase(0, prefix.size());
       for (const auto& [old, now] : {std::pair(".gamma", ".weight"), std::pair(".beta", ".bias")})
         if (own.ends_with(old)) own.replace(own.rfind(old), std::string::npos, now);
-      tensors[own] = is_float(tensor.dtype()) && tensor.dtype() != DType::f64 ? tensor.to(DType::f32) : tensor;
+      const bool is_new =
+          tensors
+              .emplace(own, is_float(tensor.dtype()) && tensor.dtype() != DType::f64 ? tensor.to(DType::f32) : tensor)
+              .second;
+      require(is_new, "{}: there are two tensors '{}', with and without a prefix", each.string(), own);
     }
   return tensors;
 }
@@ -268,6 +282,9 @@ void load_hugging_face(Module& model, const fs::path& path) {
       continue;
     }
     const Tensor& theirs = folder.at(source->theirs);
+    require(is_float(theirs.dtype()) && (theirs.rank() == 1 || theirs.rank() == 2),
+            "{}: tensor '{}' is {}, expected floating-point numbers in one or two dimensions", folder.file,
+            source->theirs, theirs);
     const Tensor value = source->change(theirs, folder);
     const bool fits = value.shape() == parameter.variable.shape();
     require(fits || source->optional,
