@@ -348,7 +348,7 @@ BOOST_AUTO_TEST_CASE(text_is_read_as_python_reads_it) {
   BOOST_TEST(of("2 * -a * z") == 2 * -a * z);
   BOOST_TEST(of("z + a ** 3 ") == z + a * a * a);
   BOOST_TEST(of("1e-1*z+.5*a") == 1e-1 * z + .5 * a);
-  BOOST_TEST(of("z + 1e-999") == z);
+  BOOST_TEST(of("z + 1e-999 * a") == z);
   BOOST_TEST(of("where(a < 0 or i > j and z > 1, z, 2)") == z);
   BOOST_TEST(of("where(not a < 0 or (i != 3), z, 2)") == 2);
   BOOST_TEST(of("where(not not (a<0), minimum(z, a), maximum(z, i))") == a);
