@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
 #include <sstream>
 
 #include <boost/test/unit_test.hpp>
@@ -308,6 +309,18 @@ BOOST_AUTO_TEST_CASE(models_that_ours_cannot_be_are_refused_in_a_line) {
   BOOST_TEST(contains(refusal(bare), ": has no vocabulary: no vocab.txt, and no tokenizer.json"));
   fs::resize_file(cut / "model.safetensors", 9999);
   BOOST_TEST(contains(refusal(cut), "model.safetensors: tensor 'transformer."));
+
+  const Copy merges("gpt2"), numbers("gpt2"), parts("gpt2");
+  std::ofstream(merges / "merges.txt", std::ios::app) << "garbage\n";
+  BOOST_TEST(contains(refusal(merges), "merges.txt: the merge 'garbage' is not of two parts"));
+  std::ofstream(numbers / "vocab.json") << "{}";
+  BOOST_TEST(contains(refusal(numbers), "vocab.json: has no token of the number "));
+  fs::remove(parts / "model.safetensors");
+  for (const auto& [index, error] : {std::pair(R"({"weight_map": {}})", "index.json: weight_map is empty"),
+                                     std::pair(R"({"weight_map": {"a": "../b"}})", "'../b' is not in the folder")}) {
+    std::ofstream(parts / "model.safetensors.index.json") << index;
+    BOOST_TEST(contains(refusal(parts), error));
+  }
 }
 
 BOOST_AUTO_TEST_CASE(names_may_lack_the_prefix_of_the_architecture) {
