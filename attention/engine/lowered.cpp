@@ -33,8 +33,13 @@ Expression LoweredFormula::gradients() const {
 }
 
 bool is_linear_in(const Expression& value, int input) {
-  // Of a step: free of the input; 0; a multiple of the input; whether a multiple is 0.
-  enum class Kind { free, zero, multiple, is_zero, other };
+  enum class Kind {
+    free,      // the step does not read the input
+    zero,      // it is the constant 0
+    multiple,  // it is the input times something that does not read the input
+    is_zero,   // it is the condition that a multiple equals 0
+    other
+  };
   std::vector<Kind> kinds;
   for (const auto& [operation, operands] : value.steps) {
     const auto kind = [&, &numbers = operands](std::size_t n) { return kinds[static_cast<std::size_t>(numbers[n])]; };

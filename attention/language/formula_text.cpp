@@ -245,9 +245,7 @@ class FormulaParser {
     if (name == "where") return select(truth(arguments[0]), number(arguments[1]), number(arguments[2]));
     if (name == "minimum") return smaller_of(number(arguments[0]), number(arguments[1]));
     if (name == "maximum") return larger_of(number(arguments[0]), number(arguments[1]));
-    for (const NamedFunction& function : functions_of_one)
-      if (name == function.name) return function.of(number(arguments[0]));
-    fail("formula: the function '{}' is not implemented", name);
+    return std::ranges::find(functions_of_one, name, &NamedFunction::name)->of(number(arguments[0]));
   }
 
   void close(std::size_t bracket) {

@@ -32,7 +32,7 @@ namespace fovea {
 /// The word of the grammar that formulas belong to.
 inline constexpr const char* formula_word = "pointwise";
 
-/// What formulas are, for lists of methods.
+/// The entry of pointwise(...) in lists of all methods.
 inline constexpr MethodCard formula_card{
     formula_word, "a formula of your own, written as text", "your own",
     "pointwise(\"z - exp(slope) * abs(j - i)\", slope=head)\n"

@@ -2,6 +2,7 @@
 #include "experiments/support/program/hugging_face.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <fstream>
 #include <sstream>
@@ -82,7 +83,7 @@ std::string without_warnings(const std::string& text) {
 
 Ended analysis(const fs::path& folder) { return ended("analyze", {folder, "--text", "the cat"}); }
 
-/// What analyze prints, without the line that names the folder.
+/// The output of a successful `analyze`, up to the line with its command, which differs with the folder.
 std::string finding(const Ended& done) {
   BOOST_TEST(done.status == 0, done.err);
   return done.out.substr(0, done.out.find("Printed "));
@@ -252,6 +253,40 @@ BOOST_AUTO_TEST_CASE(training_begins_with_them_and_another_attention) {
     const auto trained = load_tokenizer(out), published = load_tokenizer(model_of(model));
     BOOST_TEST(written(*trained, "the eggs") == written(*published, "the eggs"));
   }
+}
+
+/// The golden classifier has the classes bad, so so and good, in this order; data have them in alphabetical order.
+BOOST_AUTO_TEST_CASE(a_classifier_is_taken_over_by_the_names_of_its_classes) {
+  Folder folder;
+  std::vector<std::string> words;
+  std::istringstream lines(contents(model_of("bert") / "vocab.txt"));
+  for (std::string word; std::getline(lines, word);)
+    if (word.size() > 2 && std::ranges::all_of(word, [](unsigned char c) { return std::islower(c); }))
+      words.push_back(word);
+  std::string texts, labelled, renamed;
+  for (std::size_t k = 0; k < 120; ++k) {
+    const std::string text = words[k % words.size()] + " " + words[(3 * k + 1) % words.size()];
+    texts += text + "\n";
+    labelled += text + "\t" + std::array{"good", "bad", "so so"}[k % 3] + "\n";
+    renamed += text + "\t" + std::array{"fine", "bad", "so so"}[k % 3] + "\n";
+  }
+  const std::string labels_of = folder.write("texts.txt", texts);
+  auto trained = [&](const std::string& data, const std::string& out) {
+    return ended("sentiment", {"--preset", model_of("bert"), "--data", data, "--updates", "1", "--rate", "1e-12",
+                               "--out", out, "--dropout", "0"});
+  };
+  const Ended alike = trained(folder.write("alike.tsv", labelled), folder / "alike");
+  BOOST_TEST_REQUIRE(alike.status == 0, alike.err);
+  const std::string before = ended("sentiment", {"--model", model_of("bert"), "--label", labels_of}).out,
+                    after = ended("sentiment", {"--model", folder / "alike", "--label", labels_of}).out;
+  BOOST_TEST(before == after);
+  BOOST_TEST(contains(before, "bad\n"));
+  BOOST_TEST(contains(before, "so so\n"));
+  const Ended other = trained(folder.write("renamed.tsv", renamed), folder / "renamed");
+  BOOST_TEST(contains(other.err,
+                      "its classes are bad, so so, good, those of the data bad, fine, so so; the last layer "
+                      "begins anew"),
+             other.err);
 }
 
 BOOST_AUTO_TEST_CASE(parts_of_a_model_in_several_files_are_read) {

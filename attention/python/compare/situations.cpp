@@ -1,5 +1,5 @@
-// What fovea does in the situations of situations.py that need more of it than attention. Each line is the name of a
-// situation, a tab, and what happened.
+// Those situations of situations.py that the Python package cannot make, because they need fovea's operations, layers
+// or optimizers. For each the program prints a line: the situation's name, a tab, and what fovea did.
 #include <cstdio>
 #include <functional>
 #include <limits>

@@ -107,7 +107,7 @@ Tensor positions_of_bert(const Tensor& theirs, const Folder& folder) {
   return map(Add{}, theirs, kinds.slice(0, 0, 1));
 }
 
-/// Of several sources of a parameter, the first counts whose tensor is there.
+/// Where a parameter has several sources, the first is read whose tensor the folder has.
 const std::vector<Source> gpt2{
     {"target_embedding", "wte", rows},
     {"output_bias", "wte.weight", bias_of_rows},
