@@ -116,7 +116,7 @@ Sheet sheet_of(const Json& json) {
   for (const Json& one : json.value("main", std::vector<Json>())) {
     const std::string says = one.at("says"), claim = one.at("claim");
     require(!trimmed(says).empty(), "sheet '{}': main: '{}' has no words in \"says\"", sheet.title, claim);
-    sheet.claims.push_back({.text = claim, .says = says});
+    sheet.claims.push_back({.text = claim, .says = says, .of = one.value("of", "")});
   }
   for (const std::string& text : texts_of(json, "must_show")) sheet.claims.push_back({.text = text});
   for (const std::string& text : texts_of(json, "must_hold"))

@@ -70,6 +70,7 @@ struct Sheet {
     std::string text;
     bool is_required = false;  ///< must hold at any size; others are expectations that are only printed
     std::string says = {};     ///< what the paper is known for, in plain words; empty for all other claims
+    std::string of = {};       ///< whose claim it is; empty: that of the sheet's paper
   };
 
   std::string name, title, about, item;

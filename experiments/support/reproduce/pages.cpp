@@ -74,7 +74,7 @@ Finding::NamedTable statement_table(NeededRuns& needed, const std::vector<const 
       if (one.verdict == Verdict::not_measured || (one.claim.is_required && one.verdict == Verdict::holds)) continue;
       if (std::ranges::any_of(known, [&](auto& before) { return before.is_same_comparison(one); })) continue;
       std::vector<Cell> cells = one.cells();
-      cells.insert(cells.begin() + 1, table_of(*sheet));
+      cells.insert(cells.begin() + 1, one.claim.of.empty() ? table_of(*sheet) : one.claim.of);
       table.row(std::move(cells));
       known.push_back(std::move(one));
     }
