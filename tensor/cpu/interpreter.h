@@ -129,7 +129,7 @@ class Interpreter {
   }
 
  private:
-  static constexpr std::int64_t vectors = 8;  ///< of a block: the blocks of all steps must fit the nearest cache
+  static constexpr std::int64_t vectors = 16;  ///< of a block: the blocks of all steps should fit the nearest cache
 
   /// Room for a block of each step. One array for each thread, because a call for a strip would spend much of its time
   /// on a new one.
