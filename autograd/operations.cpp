@@ -1,5 +1,7 @@
 #include "autograd/operations.h"
 
+#include <cmath>
+
 #include "tensor/comparison.h"
 #include "tensor/constant.h"
 #include "tensor/gemm.h"
@@ -9,6 +11,15 @@
 namespace fovea {
 
 // ---- Arithmetic ----
+
+namespace {
+
+/// The number as a constant [] that broadcasts with x, the other operand.
+Variable number_like(const Variable& x, double number) {
+  return constant_like(x.value_for("divide"), number).reshape({});
+}
+
+}  // namespace
 
 Variable map_by_rule(const Add&, const Variable& a, const Variable& b) {
   return record("add", map_values(Add{}, a, b), {a, b}, [](const Gradients& g, const Node&) {
@@ -62,24 +73,26 @@ Variable map_by_rule(const GradientOver&, const Variable& gradient, const Variab
                   const Variable& below = divisor.get(node);
                   Variable over = map(GradientOver{}, g[0], below);
                   if (!node.needs(1)) return Gradients{over, Variable()};
-                  Variable quotient = map(GradientOver{}, gradient.get(node), below);
-                  return Gradients{over, -map(GradientTimes{}, over, quotient)};
+                  // 0 where either gradient is, though the other may be infinite: both are divided by the divisor.
+                  const Variable &above = gradient.get(node), zero = number_like(above, 0);
+                  Variable product = map(GradientTimes{}, over, map(GradientOver{}, above, below));
+                  return Gradients{over, where(equal(above.value(), zero.value()), zero, -product)};
                 });
 }
 
 Variable map_by_rule(const Affine& f, const Variable& x) {
-  return record("affine", map_values(f, x), {x},
-                [slope = f.slope](const Variable& g) { return slope == 1 ? g : affine(g, slope, 0); });
+  return record("affine", map_values(f, x), {x}, [slope = f.slope](const Variable& g) {
+    if (!std::isfinite(slope)) return map(GradientTimes{}, g, number_like(g, slope));
+    return slope == 1 ? g : affine(g, slope, 0);
+  });
 }
 
 Variable operator+(const Variable& a, const Variable& b) { return map(Add{}, a, b); }
 Variable operator-(const Variable& a, const Variable& b) { return map(Subtract{}, a, b); }
 Variable operator*(const Variable& a, const Variable& b) { return map(Multiply{}, a, b); }
 Variable operator/(const Variable& a, const Variable& b) { return map(Divide{}, a, b); }
-Variable operator/(double a, const Variable& b) {
-  const Tensor& below = b.value_for("divide");
-  return Variable(constant_like(below, a).reshape({})) / b;
-}
+Variable operator/(const Variable& a, double b) { return a / number_like(a, b); }
+Variable operator/(double a, const Variable& b) { return number_like(b, a) / b; }
 Variable affine(const Variable& x, double slope, double offset) { return map(Affine{slope, offset}, x); }
 Variable operator-(const Variable& a) { return affine(a, -1, 0); }
 
@@ -409,7 +422,9 @@ Variable dropout_add(const Variable& x, const Variable& residual, double probabi
 }
 
 Variable binary_cross_entropy(const Variable& logits, const Tensor& targets) {
-  return softplus(logits) - logits * Variable(targets);
+  // Each logarithm is left out where its factor is 0: at a logit of infinity it is infinite.
+  const Variable target(targets), rest = 1 - target;
+  return map(GradientTimes{}, target, softplus(-logits)) + map(GradientTimes{}, rest, softplus(logits));
 }
 
 }  // namespace fovea

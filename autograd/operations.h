@@ -23,10 +23,10 @@ Variable affine(const Variable& x, double slope, double offset);
 inline Variable operator+(const Variable& a, double b) { return affine(a, 1, b); }
 inline Variable operator-(const Variable& a, double b) { return affine(a, 1, -b); }
 inline Variable operator*(const Variable& a, double b) { return affine(a, b, 0); }
-inline Variable operator/(const Variable& a, double b) { return affine(a, 1 / b, 0); }
 inline Variable operator+(double a, const Variable& b) { return affine(b, 1, a); }
 inline Variable operator-(double a, const Variable& b) { return affine(b, -1, a); }
 inline Variable operator*(double a, const Variable& b) { return affine(b, a, 0); }
+Variable operator/(const Variable& a, double b);
 Variable operator/(double a, const Variable& b);
 
 // ---- Element-wise functions: each is map() of the functor of the same name ----

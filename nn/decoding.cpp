@@ -55,6 +55,7 @@ class Decoding {
  public:
   Decoding(SequenceModel& model, const DecodingBatch& batch, const DecodingOptions& options)
       : evaluating_(model), model_(model), batch_(batch), options_(options) {
+    require(!model.has_source() || batch.source.defined(), "decoding: there is no source; the model translates one");
     const std::size_t sentences = model.has_source() ? static_cast<std::size_t>(batch.source.size(0)) : prefixes();
     require(batch.prefixes.empty() || prefixes() == sentences,
             "decoding: there are {} prefixes for {} sentences; expected one each, or none", prefixes(), sentences);
@@ -64,6 +65,9 @@ class Decoding {
     require(options.max_per_source_token >= 0 && std::isfinite(options.max_per_source_token),
             "decoding: max_per_source_token is {}; it must be a positive number, or 0 for no such limit",
             options.max_per_source_token);
+    for (const auto& [name, token] : {std::pair("<s>", options.begin), {"</s>", options.end}})
+      require(0 <= token && token < model.vocabulary(), "decoding: {} is token {}; it must be in 0 to {}", name, token,
+              model.vocabulary() - 1);
     for (std::size_t s = 0; s < prefixes(); ++s) require_end_at_end(s);
     state_ = model.start(batch.source, batch.lengths);
     source_lengths_ = numbers(batch.lengths);

@@ -2,6 +2,7 @@
 
 #include "autograd/node.h"
 #include "autograd/operations.h"
+#include "tensor/constant.h"
 #include "tensor/gemm.h"
 
 namespace fovea {
@@ -36,7 +37,10 @@ RmsNorm::RmsNorm(std::int64_t dim, double epsilon)
 
 Variable RmsNorm::forward(const Variable& x) const {
   Scope scope = enter();
-  return x / sqrt(mean(square(x), {-1}, true) + epsilon_) * gain_;
+  // Large rows are divided by their largest number, which is a constant to the gradient: squares would be infinite.
+  const Variable one(constant_like(x, 1)), largest = maximum(maximum_over(abs(x.detach()), -1, true), one);
+  const Variable scaled = x / largest;
+  return scaled / sqrt(mean(square(scaled), {-1}, true) + epsilon_ / square(largest)) * gain_;
 }
 
 std::unique_ptr<NormLayer> make_norm(NormKind kind, std::int64_t dim, double epsilon) {

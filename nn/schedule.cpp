@@ -154,7 +154,7 @@ void read_value(Reader& reader, const Schedule::Kind& kind, Values& values) {
   double value = reader.number();
   if (value < key->least)
     reader.wrong(fmt::format("{} is {}; it must be at least {}", word, value, key->least), column);
-  values[key->name] = value;
+  if (!values.emplace(key->name, value).second) reader.wrong(fmt::format("{} is given twice", word), column);
 }
 
 }  // namespace
@@ -165,13 +165,13 @@ Schedule Schedule::parse(std::string_view text, std::int64_t updates) {
   Schedule schedule;
   schedule.kind_ = named(kinds(), word);
   if (!schedule.kind_) reader.wrong(fmt::format("no schedule {}{}", in_quotes(word), remedy(kinds(), word)), 1);
-  for (const Key& key : schedule.kind_->keys) schedule.values_[key.name] = key.value;
   if (reader.accept('(') && !reader.accept(')')) {
     do read_value(reader, *schedule.kind_, schedule.values_);
     while (reader.accept(','));
     reader.expect(')');
   }
   if (!reader.at_end()) reader.wrong("unexpected text after the schedule's end");
+  for (const Key& key : schedule.kind_->keys) schedule.values_.emplace(key.name, key.value);  // those that are left out
   if (auto end = schedule.values_.find("updates"); end != schedule.values_.end() && end->second == 0)
     end->second = static_cast<double>(updates);
   return schedule;

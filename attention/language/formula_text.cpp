@@ -280,8 +280,7 @@ class FormulaParser {
 
   [[noreturn]] void expected(const std::string& what) {
     skip_spaces();
-    fail_at(text_, column(), at_end() ? "ends too early" : "unexpected " + in_quotes(text_.substr(at_, 1)),
-            "; expected " + what);
+    fail_expecting(text_, at_, what);
   }
 
   const std::string& text_;

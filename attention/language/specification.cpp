@@ -25,6 +25,13 @@ void fail_at(const std::string& text, std::size_t column, const std::string& wha
   fail("{}: {} (column {}){}", in_quotes_around(text, column), what, column, advice);
 }
 
+void fail_expecting(const std::string& text, std::size_t at, const std::string& expected) {
+  std::size_t end = at + 1;  // of the character: bytes from 0x80 to 0xbf continue it
+  while (end < text.size() && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) ++end;
+  fail_at(text, at + 1, at == text.size() ? "ends too early" : "unexpected " + in_quotes(text.substr(at, end - at)),
+          "; expected " + expected);
+}
+
 std::string OptionText::written() const {
   constexpr std::size_t longest = 80;
   std::string text = name + "=" + value;
@@ -166,15 +173,7 @@ class Parser {
 
   [[noreturn]] void expected(const std::string& what) {
     skip_spaces();
-    fail_at(text_, column(), at_end() ? "ends too early" : "unexpected " + in_quotes(next_character()),
-            "; expected " + what);
-  }
-
-  /// The next character with all of its UTF-8 bytes: bytes from 0x80 to 0xbf continue a character.
-  std::string next_character() const {
-    std::size_t end = at_ + 1;
-    while (end < text_.size() && (static_cast<unsigned char>(text_[end]) & 0xc0) == 0x80) ++end;
-    return text_.substr(at_, end - at_);
+    fail_expecting(text_, at_, what);
   }
 
   const std::string& text_;

@@ -124,7 +124,9 @@ class Call {
     read(arrays);
     set_parameters(parameters, complete, seed);
     input_.causal = causal;
-    if (causal) input_.query_offset = std::max<std::int64_t>(input_.key.size(1) - input_.query.size(1), 0);
+    if (causal) input_.query_offset = input_.key.size(1) - input_.query.size(1);
+    require(input_.query_offset >= 0, "causal: found {} queries and {} keys; expected no more queries than keys",
+            input_.query.size(1), input_.key.size(1));
     if (traced) input_.trace = &trace_;
     attention_->train(train);
     GradMode recorded(gradients);

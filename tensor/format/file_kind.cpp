@@ -98,7 +98,7 @@ FileKind recognised_file(std::string_view bytes) {
 
 std::string wrong_format(std::string_view file, std::string_view first_bytes, std::string_view expected) {
   const FileKind kind = recognised_file(first_bytes);
-  if (kind.name.empty()) return {};
+  if (kind.name.empty() || kind.name == expected) return {};
   return fmt::format("{}: is {}, expected {}; {}", file, kind.name, expected, kind.advice);
 }
 

@@ -7,8 +7,8 @@
 #include <array>
 #include <limits>
 
+#include "tensor/formula/dual.h"
 #include "tensor/formula/list.h"
-#include "tensor/formula/math.h"
 
 namespace fovea::formula {
 
@@ -29,7 +29,7 @@ struct LstmCell {
 };
 
 /// The backward pass of LstmCell: from the activations, c', c, and the gradients with respect to h and c, it computes
-/// the gradients with respect to the four gates before activation and to c'.
+/// the gradients with respect to the four gates before activation and to c'. They are 0 where those of h and c are.
 struct LstmCellBackward {
   static constexpr const char* name = "lstm_cell_backward";
   static constexpr int inputs = 8, results = 5, cost = 64;
@@ -37,9 +37,11 @@ struct LstmCellBackward {
   template <class T>
   FOVEA_HD FOVEA_INLINE std::array<T, 5> operator()(T i, T f, T z, T o, T previous, T cell, T g_hidden,
                                                     T g_cell) const {
-    const T one(1), squashed = tanh(cell), d_cell = g_cell + g_hidden * o * (one - squashed * squashed);
-    return {d_cell * z * i * (one - i), d_cell * previous * f * (one - f), d_cell * i * (one - z * z),
-            g_hidden * squashed * o * (one - o), d_cell * f};
+    const T one(1), squashed = tanh(cell);
+    const T d_cell = g_cell + gradient_times(g_hidden, o * (one - squashed * squashed));
+    return {gradient_times(d_cell, z * i * (one - i)), gradient_times(d_cell, previous * f * (one - f)),
+            gradient_times(d_cell, i * (one - z * z)), gradient_times(g_hidden, squashed * o * (one - o)),
+            gradient_times(d_cell, f)};
   }
 };
 

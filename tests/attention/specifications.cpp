@@ -138,6 +138,7 @@ BOOST_AUTO_TEST_CASE(errors_in_formulas_say_what_is_wrong_and_where) {
              "'z * exp(slope': ends too early (column 14); expected ')' for the '(' in column 8");
   BOOST_TEST(error("z * slope)") == "'z * slope)': unexpected ')' (column 10); expected an operator or the end");
   BOOST_TEST(error("z slope") == "'z slope': unexpected 's' (column 3); expected an operator or the end");
+  BOOST_TEST(error("z − slope") == "'z − slope': unexpected '−' (column 3); expected an operator or the end");
   BOOST_TEST(error("z * ") == "'z * ': ends too early (column 5); expected a number, a name or '('");
   BOOST_TEST(error("z * slope ** 0.5") ==
              "'z * slope ** 0.5': an exponent is a whole number from 1 to 16 (column 14); a ** b is exp(b * log(a))");

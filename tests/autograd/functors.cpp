@@ -197,16 +197,39 @@ BOOST_AUTO_TEST_CASE(a_zero_cotangent_gives_a_zero_gradient_however_steep_the_fo
             for (const Variable& gradient : gradients)
               BOOST_TEST(gradient.value().to_vector<double>() == std::vector<double>(19, 0),
                          boost::test_tools::per_element());
-          for (const Variable& gradient : first) {
-            if (!gradient.requires_grad()) continue;
-            for (const Variable& second :
-                 grad(gradient, x, Variable(here(Tensor::zeros({19}, dtype))), {.retain_graph = true}))
-              BOOST_TEST(second.value().to_vector<double>() == std::vector<double>(19, 0),
-                         boost::test_tools::per_element());
-          }
+          for (const Variable& gradient : first)
+            for (double next :
+                 {0.0, 1.5}) {  // the gradient is a multiple of its cotangent, which is 0, wherever x lies
+              if (!gradient.requires_grad()) continue;
+              const Variable above(here(Tensor::full({19}, next, dtype)));
+              for (const Variable& second : grad(gradient, x, above, {.retain_graph = true}))
+                BOOST_TEST(second.value().to_vector<double>() == std::vector<double>(19, 0),
+                           boost::test_tools::per_element());
+            }
         }
       }
   });
+}
+
+BOOST_AUTO_TEST_CASE(a_zero_cotangent_gives_a_zero_gradient_behind_a_factor_of_infinity) {
+  Variable x = random_input({19}, 1);
+  Tensor cotangent = random_input({19}, 2).value().clone();
+  cotangent.slice(0, 3, 19).fill(0);
+  for (const Variable& y : {x * inf, x * -inf, x * nan, x / 0.0, x / nan}) {
+    const std::vector<double> found = grad(y, {x}, Variable(cotangent))[0].value().to_vector<double>();
+    BOOST_TEST(std::count(found.begin(), found.end(), 0.0) == 16);
+    for (std::size_t k = 0; k < 3; ++k) BOOST_TEST(!std::isfinite(found[k]));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_quotient_by_a_number_is_rounded_once) {
+  for (double divisor : {3.0, 49.0, 1e-310, -3e-320, 1e308}) {
+    std::vector<double> above = random_input({19}, 1).value().to_vector<double>(), expected;
+    for (double& a : above) a *= std::min(1e300, std::abs(divisor));
+    for (double a : above) expected.push_back(a / divisor);
+    const Variable x(here(Tensor::from(above, {19})));
+    BOOST_TEST((x / divisor).value().to_vector<double>() == expected, boost::test_tools::per_element());
+  }
 }
 
 BOOST_AUTO_TEST_CASE(the_gradient_of_a_zero_cotangent_is_the_slope) {

@@ -176,6 +176,18 @@ BOOST_AUTO_TEST_CASE(a_row_with_a_zero_cotangent_sends_back_zeros_whatever_it_ho
       {"cross_entropy", [targets](const Inputs& x) { return cross_entropy(x[0], targets); }, {}},
       {"smoothed", [targets](const Inputs& x) { return cross_entropy(x[0], targets, {.label_smoothing = 0.1}); }, {}},
       {"maximum_over", [](const Inputs& x) { return maximum_over(x[0], -1); }, {}},
+      {"lstm_cell: the gates",
+       [](const Inputs& x) {
+         const LstmState state = lstm_cell(x[0], x[1]);
+         return concat({state.hidden, state.cell}, 1);
+       },
+       {random_input({3, 1}, 7)}},
+      {"lstm_cell: the cell",
+       [](const Inputs& x) {
+         const LstmState state = lstm_cell(x[1], x[0]);
+         return concat({state.hidden, state.cell}, 1);
+       },
+       {random_input({3, 16}, 8)}},
       {"cumulative_sum", [](const Inputs& x) { return cumulative_sum(x[0]); }, {}}};
   std::vector<OperationCase> all_cases = cases;
   if (test_device() == Device::cpu) {  // elsewhere the host would have to wait to know that there is a NaN

@@ -379,6 +379,8 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_is_refused) {
   DecodingBatch batch = batch_of(*model, sources);
   BOOST_TEST(error_of([&] { beam_search(*model, batch, beam_options(0)); }) ==
              "beam search: the beam is 0; it must be at least 1");
+  BOOST_TEST(error_of([&] { beam_search(*model, {}, beam_options(1)); }) ==
+             "decoding: there is no source; the model translates one");
   batch.prefixes = {{1}};
   BOOST_TEST(error_of([&] { beam_search(*model, batch, beam_options(1)); }) ==
              "decoding: there are 1 prefixes for 4 sentences; expected one each, or none");
@@ -398,6 +400,12 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_is_refused) {
   options.max_per_source_token = NAN;
   BOOST_TEST(error_of([&] { beam_search(*model, batch, options); }) ==
              "decoding: max_per_source_token is nan; it must be a positive number, or 0 for no such limit");
+  options = beam_options(1);
+  for (std::int32_t outside : {-1, 9}) {
+    options.end = outside;
+    BOOST_TEST(error_of([&] { beam_search(*model, batch, options); }) ==
+               fmt::format("decoding: </s> is token {}; it must be in 0 to 8", outside));
+  }
   SamplingOptions hot, narrow;
   hot.temperature = narrow.top_p = NAN;
   BOOST_TEST(error_of([&] { sample(*model, batch, hot); }) ==

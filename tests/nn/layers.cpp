@@ -302,6 +302,25 @@ BOOST_AUTO_TEST_CASE(an_rms_norm_divides_by_the_root_mean_square) {
   BOOST_TEST(largest_difference(given.sum.value(), (Variable(x) + update).value()) == 0);
 }
 
+BOOST_AUTO_TEST_CASE(an_rms_norm_of_a_large_row_is_that_of_the_row_divided) {
+  for (const auto& [dtype, factor] : {std::pair(DType::f32, 1e30), {DType::f64, 1e300}}) {
+    RmsNorm norm(5, 0);
+    randomise(norm);
+    norm.to(dtype);
+    const Tensor x = random_tensor({3, 5}, 1).to(dtype), cotangent = random_tensor({3, 5}, 2).to(dtype);
+    auto normed = [&](double scale) {
+      Variable leaf((Variable(x) * scale).value(), true);
+      const Variable y = norm.forward(leaf);
+      return std::pair(y.value(), (grad(y, {leaf}, Variable(cotangent))[0] * scale).value());
+    };
+    const auto [small, small_gradient] = normed(1);
+    const auto [large, large_gradient] = normed(factor);
+    const double rounding = dtype == DType::f32 ? 2e-6 : 1e-14;
+    BOOST_TEST(largest_difference(large, small) < rounding);
+    BOOST_TEST(largest_difference(large_gradient, small_gradient) < 4 * rounding);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(layers_refuse_options_that_are_no_numbers) {
   BOOST_TEST(error_of([] { RmsNorm(3, NAN); }) == "RmsNorm: epsilon is nan; it must be at least 0");
   BOOST_TEST(error_of([] { LayerNorm(3, NAN); }) == "LayerNorm: epsilon is nan; it must be at least 0");

@@ -111,6 +111,17 @@ BOOST_AUTO_TEST_CASE(binary_cross_entropy_is_its_formula_and_survives_large_logi
   BOOST_TEST(std::abs(binary_cross_entropy_loss(logits, targets).item() - expected / 4) < 1e-12);
 }
 
+BOOST_AUTO_TEST_CASE(binary_cross_entropy_of_an_infinite_logit_is_0_or_infinite) {
+  constexpr double inf = std::numeric_limits<double>::infinity();
+  const Variable logits(here(Tensor::of({inf, -inf, inf, -inf, inf, 2}, {6})), true);
+  const Tensor targets = here(Tensor::of({1, 0, 0, 1, 0.25, 1}, {6}));
+  const Variable losses = binary_cross_entropy(logits, targets);
+  const std::vector<double> found = losses.value().to_vector<double>();
+  BOOST_TEST((std::vector<double>(found.begin(), found.end() - 1) == std::vector<double>{0, 0, inf, inf, inf}));
+  const std::vector<double> slopes = grad(sum(losses), {logits})[0].value().to_vector<double>();
+  BOOST_TEST((std::vector<double>(slopes.begin(), slopes.end() - 1) == std::vector<double>{0, 0, 1, -1, 0.75}));
+}
+
 BOOST_AUTO_TEST_CASE(losses_refuse_what_does_not_fit) {
   Tensor logits = random_tensor({2, 5}, 1);
   BOOST_TEST(error_of([&] {

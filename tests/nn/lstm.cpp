@@ -191,6 +191,28 @@ BOOST_AUTO_TEST_CASE(states_that_have_changed_before_the_pass_are_refused) {
   BOOST_TEST(cell.starts_with("lstm_sequence: its last cell, f64 [2, 4], was saved"), cell);
 }
 
+BOOST_AUTO_TEST_CASE(what_padding_holds_does_not_matter_to_an_lstm) {
+  if (test_device() != Device::cpu) return;  // elsewhere the host would have to wait to know that there is a NaN
+  Lstm lstm({.input_dim = 3, .dim = 4, .layers = 2, .bidirectional = true});
+  randomise(lstm);
+  const Tensor tokens = random_tensor({3, 7, 3}, 1), cotangent = random_tensor({3, 7, 8}, 2);
+  auto results = [&](double padding) {
+    Tensor x = tokens.clone();
+    x.select(0, 0).slice(0, 2, 7).fill(padding);
+    x.select(0, 2).slice(0, 3, 7).fill(padding);
+    std::vector<Variable> leaves{Variable(x, true)};
+    for (const NamedParameter& parameter : lstm.parameters()) leaves.push_back(parameter.variable);
+    const Variable states = lstm.forward(leaves[0], lengths_of({2, 7, 3})).states;
+    std::vector<double> all = states.value().to_vector<double>();
+    for (const Variable& gradient : grad(states, leaves, Variable(cotangent)))
+      for (double number : gradient.value().to_vector<double>()) all.push_back(number);
+    return all;
+  };
+  const std::vector<double> zeros = results(0);
+  for (double padding : {std::nan(""), HUGE_VAL, -1e300})
+    BOOST_TEST(results(padding) == zeros, boost::test_tools::per_element());
+}
+
 BOOST_AUTO_TEST_CASE(an_lstm_starts_with_open_forget_gates) {
   Lstm lstm({.input_dim = 30, .dim = 50, .layers = 2});
   lstm.to(test_device());

@@ -207,7 +207,8 @@ BOOST_AUTO_TEST_CASE(a_file_cut_anywhere_is_refused) {
   std::string whole = contents(golden("every_type.safetensors"));
   for (const std::string& file : {whole, contents(golden("f16.safetensors"))})
     check_that_every_cut_is_refused(file, [](const std::string& cut) { return refusal(cut); });
-  BOOST_TEST(contains(refusal(whole.substr(0, whole.size() - 1)), "it was cut short"));
+  for (const std::size_t size : {std::size_t{20}, whole.size() - 1})  // inside the header, inside the data
+    BOOST_TEST(contains(refusal(whole.substr(0, size)), "it was cut short"));
   BOOST_TEST(contains(refusal(whole + "x"), "1 bytes after the last tensor belong to none"));
 }
 

@@ -54,23 +54,39 @@ def _array(name, array):
         return numpy.array([_whole("lengths", length, 0, 2**63 - 1) for length in array], dtype=numpy.int64)
     if not hasattr(array, "__dlpack__"):
         raise ValueError(f"{name}: found {type(array).__name__}; expected an array of NumPy or a tensor of PyTorch")
-    if isinstance(array, numpy.ndarray) and (array.dtype.kind not in "fiubc" or not array.dtype.isnative):
-        raise ValueError(
-            f"{name}: found elements of type {array.dtype.str}; expected numbers in the machine's byte order")
+    if isinstance(array, numpy.ma.MaskedArray):
+        raise ValueError(f"{name}: found a masked array; expected one without a mask, such as its filled(...)")
+    if isinstance(array, numpy.ndarray) and (array.dtype.kind not in "fiubc" or array.dtype.char in "gG"
+                                             or not array.dtype.isnative):
+        raise ValueError(f"{name}: found elements of type {array.dtype.str}; expected numbers of at most 64 bits in "
+                         "the machine's byte order")
+    if str(getattr(array, "layout", "torch.strided")) != "torch.strided":
+        raise ValueError(f"{name}: found a tensor of layout {array.layout}; expected a dense one, of torch.strided")
     device = getattr(array, "device", "cpu")
     if str(device) != "cpu":
         raise ValueError(f"{name}: found an array on {device}; expected one on the CPU")
-    return array.detach() if hasattr(array, "detach") else array  # DLPack passes no tensor that requires a gradient
+    # DLPack passes no tensor that requires a gradient, and not that a tensor stands for the negative of its memory.
+    return array.detach().resolve_neg() if hasattr(array, "resolve_neg") else array
 
 
-def _arrays(given, name="inputs"):
-    if not isinstance(given, Mapping):
-        raise ValueError(f"{name}: found {type(given).__name__}; expected a dict of arrays by name")
+def _dict(name, given):
+    """The argument, which has names of text; an empty dict for None."""
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping) or not all(isinstance(key, str) for key in given):
+        found = "other names" if isinstance(given, Mapping) else type(given).__name__
+        raise ValueError(f"{name}: found {found}; expected a dict of arrays by name, which is text")
+    return given
+
+
+def _arrays(given):
     return {name: _array(name, array) for name, array in given.items() if array is not None}
 
 
 def _call(specification, shape, inputs, parameters, causal, *, seed, train=False, gradients=False, traced=False,
           complete=False):
+    if not isinstance(causal, (bool, numpy.bool_)):
+        raise ValueError(f"causal: found {causal!r}; expected True or False")
     for name in ("query", "key", "value"):
         if name in inputs and inputs[name].ndim != 3:
             raise ValueError(f"{name}: found {inputs[name].ndim} dimensions; expected 3, [sentences, tokens, width]")
@@ -105,8 +121,7 @@ def attend(specification, query, key=None, value=None, *, heads=1, place=None, c
     key_dim = width("key", model_dim)
     shape = _shape(model_dim, heads, place, key_dim=key_dim, value_dim=width("value", key_dim),
                    step_dim=width("step_input", 0))
-    given = _arrays({} if parameters is None else parameters, "parameters")
-    call = _call(specification, shape, arrays, given, causal, seed=seed)
+    call = _call(specification, shape, arrays, _arrays(_dict("parameters", parameters)), causal, seed=seed)
     return _like(query, call.output())
 
 

@@ -1,7 +1,7 @@
 """Attention methods for PyTorch, as modules and as a function: forward and backward passes on the CPU are fovea's."""
 import torch
 
-from . import _arrays, _call, _parameters, _shape, pointwise
+from . import _array, _arrays, _call, _dict, _parameters, _shape, pointwise
 
 __all__ = ["attention", "pointwise", "Attention", "MultiheadAttention"]
 
@@ -41,7 +41,7 @@ class _Gradients(torch.autograd.Function):
     def forward(ctx, call, names, cotangent, *tensors):
         ctx.call, ctx.names = call, names
         ctx.save_for_backward(cotangent, *tensors)
-        found = call.gradients(cotangent.detach().contiguous())
+        found = call.gradients(_dense(cotangent))
         return tuple(torch.from_dlpack(found[name]) if name is not None else None for name in names)
 
     @staticmethod
@@ -57,13 +57,17 @@ class _SecondGradients(torch.autograd.Function):
     @staticmethod
     def forward(ctx, call, names, needed, *tensors):
         weights, cotangent = tensors[:len(names)], tensors[len(names)]
-        given = {name: weight.contiguous() for name, weight in zip(names, weights) if name is not None}
-        found = call.second_gradients(cotangent.detach().contiguous(), given)
+        given = {name: _dense(weight) for name, weight in zip(names, weights) if name is not None}
+        found = call.second_gradients(_dense(cotangent), given)
         return tuple(torch.from_dlpack(found[name]) if name is not None else None for name in needed)
 
     @staticmethod
     def backward(ctx, *weights):
         raise RuntimeError("an attention of fovea is differentiated twice, not three times")
+
+
+def _dense(gradient):
+    return _array("gradient", gradient).contiguous()
 
 
 def _apply(specification, shape, inputs, parameters, *, causal, train, seed, trace=None, **whole_numbers):
@@ -72,6 +76,8 @@ def _apply(specification, shape, inputs, parameters, *, causal, train, seed, tra
     for name, x in (*inputs.items(), *parameters.items()):
         if not isinstance(x, torch.Tensor):
             raise ValueError(f"{name}: found {type(x).__name__}; expected a tensor of PyTorch")
+    if trace is not None:
+        _dict("trace", trace)
     options = {"specification": specification, "shape": shape, "causal": causal, "train": train, "seed": seed,
                "whole_numbers": {name: x for name, x in whole_numbers.items() if x is not None}}
     return _Attend.apply(options, tuple(inputs), tuple(parameters), trace, *inputs.values(), *parameters.values())
@@ -116,7 +122,7 @@ def attention(query, key, value, specification="global", *, parameters=None, len
     merged = {name: x.transpose(1, 2).flatten(2) for name, x in states.items()}  # [B, T, H D]
     shape = _shape(merged["query"].shape[2], heads, place, dropout, key_dim=merged["key"].shape[2],
                    value_dim=merged["value"].shape[2])
-    out = _apply(f"classic({specification}, heads={heads})", shape, {**merged, **inputs}, parameters or {},
+    out = _apply(f"classic({specification}, heads={heads})", shape, {**merged, **inputs}, _dict("parameters", parameters),
                  causal=causal, train=dropout > 0, seed=_seed() if dropout > 0 else 0, trace=trace, lengths=lengths,
                  allowed=allowed)
     return out.unflatten(2, (heads, -1)).transpose(1, 2)
@@ -158,9 +164,9 @@ class Attention(torch.nn.Module):
         call, such as a capture of pointwise(...) that has a number for each query. trace, a dict, gets the weights and
         the quantities of the methods.
         """
-        own = {name: self._owner(name)._parameters[name.rpartition(".")[2]] for name in self._names}
+        own = {name: getattr(self._owner(name), name.rpartition(".")[2]) for name in self._names}
         return _apply(self.specification, self._shape, {"query": query, "key": key, "value": value, **inputs},
-                      {**own, **(parameters or {})}, causal=self.place == "decoder", train=self.training,
+                      {**own, **_dict("parameters", parameters)}, causal=self.place == "decoder", train=self.training,
                       seed=_seed() if self.training else 0, trace=trace, lengths=lengths, allowed=allowed,
                       documents=documents)
 
@@ -195,12 +201,13 @@ class MultiheadAttention(Attention):
             raise ValueError("is_causal: found True without attn_mask; expected attn_mask, or place='decoder'")
         lengths = allowed = None
         if key_padding_mask is not None:
-            seen = _seen("key_padding_mask", key_padding_mask)  # [B, J]
+            seen = _seen("key_padding_mask", key_padding_mask, key.shape[:2])  # [B, J]
             lengths = seen.sum(-1)
             if not torch.equal(seen, torch.arange(seen.shape[-1]) < lengths[:, None]):
                 lengths, allowed = None, seen[:, None, None]  # padding that is not at the end
         if attn_mask is not None:
-            pairs = _seen("attn_mask", attn_mask)  # [I, J] or [B H, I, J]
+            matrix = (query.shape[1], key.shape[1])
+            pairs = _seen("attn_mask", attn_mask, matrix, (query.shape[0] * self.num_heads, *matrix))
             pairs = pairs if pairs.ndim == 2 else pairs.unflatten(0, (-1, self.num_heads))
             allowed = pairs[(None,) * (4 - pairs.ndim)] & (True if allowed is None else allowed)
         trace = {} if need_weights else None
@@ -214,8 +221,10 @@ class MultiheadAttention(Attention):
         return out, trace["weights"].mean(1) if average_attn_weights else trace["weights"]
 
 
-def _seen(name, mask):
-    """Where a mask of PyTorch hides nothing."""
+def _seen(name, mask, *shapes):
+    """Where a mask of PyTorch, of one of these shapes, hides nothing."""
+    if mask.shape not in shapes:
+        raise ValueError(f"{name}: found {list(mask.shape)}; expected {' or '.join(str(list(s)) for s in shapes)}")
     if mask.dtype == torch.bool:
         return ~mask
     if not ((mask == 0) | (mask == float("-inf"))).all():

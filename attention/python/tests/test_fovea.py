@@ -141,6 +141,17 @@ def test_arrays_that_are_read_only_or_need_gradients_are_read():
     assert torch.equal(fovea.attend("global", x.clone().requires_grad_(), heads=2), expected)
 
 
+def test_a_negative_that_torch_has_not_computed_yet_is_read_as_it_is():
+    numbers = torch.complex(states(3), states(3, seed=6))
+    x = numbers.conj().imag
+    assert x.is_neg()
+    assert torch.equal(fovea.attend("global", x, heads=2), fovea.attend("global", -numbers.imag, heads=2))
+    attention = Attention("global", model_dim=D, heads=2).double()
+    leaf = states(3).requires_grad_()
+    slope, = torch.autograd.grad(attention(leaf), leaf, x)
+    assert torch.equal(slope, torch.autograd.grad(attention(leaf), leaf, -numbers.imag)[0])
+
+
 def test_no_array_is_copied():
     """The memory of a large input is not there twice, and the values of mean attention are those of the array."""
     x = torch.rand(1, 4, 1 << 20)
@@ -176,6 +187,9 @@ def test_errors_are_value_errors_with_the_messages_of_fovea():
     ("query", "float16", "float32, float64 or bfloat16", {"query": states(3).half()}),
     ("query", "int64", "float32, float64 or bfloat16", {"query": states(3).long()}),
     ("query", ">f4", "machine's byte order", {"query": states(3).numpy().astype(">f4")}),
+    ("query", "f16", "64 bits", {"query": states(3).numpy().astype("g")}),
+    ("query", "masked array", "without a mask", {"query": numpy.ma.masked_less(states(3).numpy(), 0)}),
+    ("query", "torch.sparse_coo", "dense", {"query": states(3).to_sparse()}),
     ("query", "list", "array", {"query": [[1.0]]}),
     ("query", "2 dimensions", "3", {"query": states(3)[0]}),
     ("key", "float64", "float32", {"query": states(3).float(), "key": states(3)}),
@@ -188,6 +202,9 @@ def test_errors_are_value_errors_with_the_messages_of_fovea():
     ("lengths", "int", "array", {"lengths": 3}),
     ("allowed", "float64", "bool or uint8", {"allowed": states(3)}),
     ("parameters", "list", "dict", {"parameters": [1.0]}),
+    ("parameters", "other names", "text", {"parameters": {3: states(3)}}),
+    ("causal", "'no'", "True or False", {"causal": "no"}),
+    ("causal", "3 queries and 2 keys", "no more queries", {"causal": True, "key": states(2)}),
     ("lengths", "'a'", "whole number", {"lengths": ["a", 3]}),
     ("lengths", "2.5", "whole number", {"lengths": [2.5, 3]}),
     ("msk", "msk", "query, key, value, mask", {"msk": states(3)}),
@@ -422,8 +439,21 @@ def test_it_stands_for_multihead_attention():
             for ours_, theirs_ in zip(a, b):
                 torch.testing.assert_close(ours_, theirs_, rtol=0, atol=1e-12)
     assert ours(x, x, x, need_weights=False)[1] is None
-    with pytest.raises(ValueError, match="attn_mask: expected truth values"):
-        ours(x, source, source, attn_mask=torch.rand(5, 7))
+    for name, message, mask in (("attn_mask", "expected truth values", torch.rand(5, 7)),
+                                ("attn_mask", r"found \[3, 5, 7\]; expected \[5, 7\] or \[4, 5, 7\]", for_heads[:3]),
+                                ("key_padding_mask", r"found \[7\]; expected \[2, 7\]", inside[0])):
+        with pytest.raises(ValueError, match=f"{name}: {message}"):
+            ours(x, source, source, **{name: mask})
+
+
+def test_a_parameter_may_be_computed_from_others():
+    attention = Attention("global", model_dim=D, heads=2).double()
+    x = states(4)
+    expected = attention(x)
+    torch.nn.utils.parametrizations.weight_norm(attention.query)
+    torch.testing.assert_close(attention(x), expected, rtol=0, atol=1e-12)
+    attention(x).sum().backward()
+    assert attention.query.parametrizations.weight.original0.grad.abs().sum() > 0
 
 
 @pytest.mark.parametrize("training", [True, False])
