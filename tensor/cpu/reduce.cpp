@@ -211,20 +211,21 @@ void reduce_columns(const ReductionPlan& plan, const T* x, T* out) {
 
 /// Adds integers of type T to the results, in i64; exact up to 2^63.
 template <class T>
-void add_integers(const ReductionPlan& plan, const T* x, std::int64_t* out) {
-  plan.kept.for_rows(0, plan.kept.rows(), [&](auto& place) {
-    std::int64_t* to = out + place[1];
-    plan.reduced.for_rows(0, plan.reduced.rows(), [&](auto& offset) {
-      const T* from = x + place[0] + offset[0];
-      if (plan.inner_is_kept) {
-        for (std::int64_t i = 0; i < plan.inner; ++i)
-          to[i * plan.out_step] += static_cast<std::int64_t>(from[i * plan.inner_step]);
-      } else {
-        std::int64_t total = 0;
-        for (std::int64_t i = 0; i < plan.inner; ++i) total += static_cast<std::int64_t>(from[i * plan.inner_step]);
-        *to += total;
-      }
-    });
+void add_integers(const ElementLoop<2>& loop, const T* x, std::int64_t* out) {
+  const std::int64_t step = loop.strides[0][-1], out_step = loop.strides[1][-1];
+  loop.for_rows(0, loop.rows(), [&](auto& offset) {
+    const T* from = x + offset[0];
+    if (out_step == 0) {
+      std::int64_t total = 0;
+      if (step == 1)
+        for (std::int64_t i = 0; i < loop.inner(); ++i) total += static_cast<std::int64_t>(from[i]);
+      else
+        for (std::int64_t i = 0; i < loop.inner(); ++i) total += static_cast<std::int64_t>(from[i * step]);
+      out[offset[1]] += total;
+    } else {
+      for (std::int64_t i = 0; i < loop.inner(); ++i)
+        out[offset[1] + i * out_step] += static_cast<std::int64_t>(from[i * step]);
+    }
   });
 }
 
@@ -236,7 +237,7 @@ void reduce(const Op& op, const Tensor& x, Tensor& out) {
   if (!is_float(x.dtype()))
     return visit(x.dtype(), [&](auto type) {
       using T = typename decltype(type)::type;
-      if constexpr (std::is_integral_v<T>) add_integers(plan, x.data<T>(), out.mutable_data<std::int64_t>());
+      if constexpr (std::is_integral_v<T>) add_integers(plan.all, x.data<T>(), out.mutable_data<std::int64_t>());
     });
   if (plan.inner > 1 && plan.inner_step != 1) return reduce(op, x.contiguous(), out);
   visit_real(Op::name, x.dtype(), [&](auto type) {
