@@ -61,8 +61,14 @@ void check_finite(std::string_view operation, const std::string& scope, const Te
           scope.empty() ? std::string() : fmt::format("; recorded in {}", scope));
 }
 
-/// Returns the name of the variable's device for an error message; "cpu" for an undefined variable.
-std::string_view device_name(const Variable& x) { return name(x.defined() ? x.device() : Device::cpu); }
+/// Throws Error, which begins with `what`, unless a gradient has the shape, type and device of a variable. `which` is
+/// what the message calls the variable.
+void require_alike(const char* what, const Variable& gradient, const char* which, const Variable& x) {
+  require(gradient.shape() == x.shape() && gradient.dtype() == x.dtype(),
+          "{}: the gradient is {}, {} {}; they must be alike", what, gradient, which, x);
+  require(gradient.device() == x.device(), "{}: the gradient is on {}, {} on {}; move one of them", what,
+          name(gradient.device()), which, name(x.device()));
+}
 
 }  // namespace
 
@@ -96,11 +102,7 @@ const Variable& Variable::grad() const {
 }
 void Variable::set_grad(Variable gradient) {
   VariableState& own = state();
-  require(!gradient.defined() || (gradient.shape() == shape() && gradient.dtype() == dtype()),
-          "set_grad: the gradient is {}, the variable {}; they must be alike", gradient, *this);
-  require(!gradient.defined() || gradient.device() == device(),
-          "set_grad: the gradient is on {}, the variable on {}; move one of them", device_name(gradient),
-          device_name(*this));
+  if (gradient.defined()) require_alike("set_grad", gradient, "the variable", *this);
   require(!gradient.defined() || !gradient.is_same(*this), "set_grad: a variable cannot be its own gradient");
   own.grad = std::move(gradient);
 }
@@ -258,11 +260,7 @@ class Node::Pass {
     if (!inputs) return;
     for (std::size_t k = 0; k < inputs->size(); ++k) {
       const Variable& input = (*inputs)[k];
-      if (!input.requires_grad()) continue;
-      if (input.is_leaf())
-        wanted_leaves_[input.id()].push_back(k);
-      else
-        wanted_outputs_[input.node().get()].push_back(k);
+      if (input.requires_grad()) wanted_[input.is_leaf() ? input.id() : input.node().get()].push_back(k);
     }
     results_.resize(inputs->size());
   }
@@ -275,10 +273,7 @@ class Node::Pass {
       require(root.value().elements() == 1, "backward: {} is not a scalar; pass the gradient to start from", root);
       seed = Variable(Tensor::full(root.shape(), 1, root.dtype(), root.device()));
     }
-    require(seed.shape() == root.shape() && seed.dtype() == root.dtype(),
-            "backward: the gradient is {}, it must be like the root, {}", seed, root);
-    require(seed.device() == root.device(), "backward: the gradient is on {}, the root on {}; move one of them",
-            device_name(seed), device_name(root));
+    require_alike("backward", seed, "the root", root);
     GradMode mode(options_.create_graph);
     // The seed may become part of a result, which without create_graph must not keep the seed's own graph alive.
     if (!options_.create_graph && seed.requires_grad()) seed = seed.detach();
@@ -370,7 +365,7 @@ class Node::Pass {
     std::vector<Node*> reached{root};
     std::unordered_set<const Node*> seen{root};
     for (std::size_t k = 0; k < reached.size(); ++k) {
-      const bool wanted = wanted_outputs_.contains(reached[k]);
+      const bool wanted = wanted_.contains(reached[k]);
       if (reach_ == Reach::up_to_inputs && wanted && reached[k] != root) continue;
       if (reached[k]->freed_ && !wanted) refuse_freed(*reached[k]);  // its inputs_ have been cleared
       for (const Edge& edge : reached[k]->inputs_)
@@ -418,9 +413,12 @@ class Node::Pass {
   /// Whether the gradient for this edge is needed: in grad() if it contributes to the gradient of an input, in
   /// backward() always.
   bool leads_to_inputs(const Edge& edge) const {
-    if (!inputs_) return true;
-    if (!edge.node) return edge.leaf && wanted_leaves_.contains(edge.leaf.get());
-    return relevant_.contains(edge.node.get()) || wanted_outputs_.contains(edge.node.get());
+    return !inputs_ || wanted_.contains(maker_of(edge)) || relevant_.contains(edge.node.get());
+  }
+
+  /// The node whose output an edge is, or the state of the leaf that it is; null for a constant.
+  static const void* maker_of(const Edge& edge) {
+    return edge.leaf ? static_cast<const void*>(edge.leaf.get()) : edge.node.get();
   }
 
   static void free(Node& node) {
@@ -436,15 +434,11 @@ class Node::Pass {
 
   void deliver(const Edge& edge, Variable gradient) {
     if (gradient.shape() != edge.shape) gradient = sum_to(gradient, edge.shape);
-    if (reach_ == Reach::up_to_inputs && stop_here(edge, gradient)) return;
+    if ((edge.leaf || reach_ == Reach::up_to_inputs) && add_to_results(edge, gradient)) return;
     if (edge.node) {
       if (edge.node->pass_.load(std::memory_order_relaxed) != this) let_wait(edge.node);
       accumulate(edge.node->pending_[edge.output], std::move(gradient));
-    } else if (inputs_) {
-      auto found = wanted_leaves_.find(edge.leaf.get());
-      if (found == wanted_leaves_.end()) return;
-      for (std::size_t k : found->second) accumulate(results_[k], gradient);
-    } else {
+    } else if (!inputs_) {
       accumulate(leaf_gradients_[edge.leaf], std::move(gradient));
     }
   }
@@ -455,8 +449,8 @@ class Node::Pass {
     if (edge.node)
       return edge.node->pass_.load(std::memory_order_relaxed) == this ? &edge.node->pending_[edge.output] : nullptr;
     if (inputs_) {
-      const auto found = wanted_leaves_.find(edge.leaf.get());
-      return found != wanted_leaves_.end() && found->second.size() == 1 ? &results_[found->second[0]] : nullptr;
+      const auto found = wanted_.find(edge.leaf.get());
+      return found != wanted_.end() && found->second.size() == 1 ? &results_[found->second[0]] : nullptr;
     }
     const auto found = leaf_gradients_.find(edge.leaf);
     return found != leaf_gradients_.end() ? &found->second : nullptr;
@@ -476,22 +470,23 @@ class Node::Pass {
     }
   }
 
-  bool stop_here(const Edge& edge, const Variable& gradient) {
-    auto found = wanted_outputs_.find(edge.node.get());
-    if (found == wanted_outputs_.end()) return false;
-    bool stops = false;
+  /// Adds a gradient to the results for the inputs that this edge is. Returns false if it is none.
+  bool add_to_results(const Edge& edge, const Variable& gradient) {
+    const auto found = wanted_.find(maker_of(edge));
+    if (found == wanted_.end()) return false;
+    bool is_wanted = false;
     for (std::size_t k : found->second) {
       if ((*inputs_)[k].output_index() != edge.output) continue;
       accumulate(results_[k], gradient);
-      stops = true;
+      is_wanted = true;
     }
-    return stops;
+    return is_wanted;
   }
 
   void capture(Node* node, const Gradients& arrived) {
     if (reach_ == Reach::up_to_inputs) return;
-    auto found = wanted_outputs_.find(node);
-    if (found == wanted_outputs_.end()) return;
+    const auto found = wanted_.find(node);
+    if (found == wanted_.end()) return;
     for (std::size_t k : found->second) results_[k] = arrived[(*inputs_)[k].output_index()];
   }
 
@@ -507,8 +502,7 @@ class Node::Pass {
 
   BackwardOptions options_;
   const std::vector<Variable>* inputs_;
-  std::unordered_map<const void*, std::vector<std::size_t>> wanted_leaves_;
-  std::unordered_map<const Node*, std::vector<std::size_t>> wanted_outputs_;
+  std::unordered_map<const void*, std::vector<std::size_t>> wanted_;  ///< numbers of inputs, by their maker_of()
   std::unordered_set<const Node*> relevant_;
   std::unordered_map<std::shared_ptr<VariableState>, Variable> leaf_gradients_;  ///< to be added to grad() at the end
   std::unordered_map<const VariableState*, int> leaf_uses_;  ///< by nodes that have not run; for leaf_finished

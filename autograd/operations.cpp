@@ -48,36 +48,37 @@ Variable map_by_rule(const Multiply& f, const Variable& a, const Variable& b) {
   return record_product("multiply", f, a, b);
 }
 
-Variable map_by_rule(const Divide&, const Variable& a, const Variable& b) {
-  Tensor value = map_values(Divide{}, a, b);
+/// Records the quotient of a and b that the functor f computes: Divide, or GradientOver in a gradient's own graph.
+template <class F>
+Variable record_quotient(std::string_view name, const F& f, const Variable& a, const Variable& b) {
+  Tensor value = map_values(f, a, b);
   if (!should_record({&a, &b})) return value;
-  return record("divide", std::move(value), {a, b}, [a = Saved(a), b = Saved(b)](const Gradients& g, const Node& node) {
+  return record(name, std::move(value), {a, b}, [f, a = Saved(a), b = Saved(b)](const Gradients& g, const Node& node) {
     const Variable &above = a.get(node), &below = b.get(node);
-    Variable over = node.needs(0) || grad_enabled() ? map(GradientOver{}, g[0], below) : Variable();
+    const bool has_kernel = std::is_same_v<F, Divide> && !grad_enabled();  // one that computes the gradient of b
+    Variable over = node.needs(0) || !has_kernel ? map(GradientOver{}, g[0], below) : Variable();
     if (!node.needs(1)) return Gradients{over, Variable()};
-    if (!grad_enabled())  // one kernel computes the gradient of b
+    if (has_kernel)
       return Gradients{over, map(differentiated(Divide{}, 1), g[0].value(), above.value(), below.value())};
-    return Gradients{over, -map(GradientTimes{}, over, above / below)};
+    Variable product = map(GradientTimes{}, over, map(f, above, below));
+    if constexpr (std::is_same_v<F, GradientOver>) {  // `above` is a gradient: where it is 0, `over` may be infinite
+      const Variable zero = number_like(above, 0);
+      product = where(equal(above.value(), zero.value()), zero, product);
+    }
+    return Gradients{over, -product};
   });
+}
+
+Variable map_by_rule(const Divide& f, const Variable& a, const Variable& b) {
+  return record_quotient("divide", f, a, b);
 }
 
 Variable map_by_rule(const GradientTimes& f, const Variable& gradient, const Variable& slope) {
   return record_product("gradient_times", f, gradient, slope);
 }
 
-Variable map_by_rule(const GradientOver&, const Variable& gradient, const Variable& divisor) {
-  Tensor value = map_values(GradientOver{}, gradient, divisor);
-  if (!should_record({&gradient, &divisor})) return value;
-  return record("gradient_over", std::move(value), {gradient, divisor},
-                [gradient = Saved(gradient), divisor = Saved(divisor)](const Gradients& g, const Node& node) {
-                  const Variable& below = divisor.get(node);
-                  Variable over = map(GradientOver{}, g[0], below);
-                  if (!node.needs(1)) return Gradients{over, Variable()};
-                  // 0 where either gradient is, though the other may be infinite: both are divided by the divisor.
-                  const Variable &above = gradient.get(node), zero = number_like(above, 0);
-                  Variable product = map(GradientTimes{}, over, map(GradientOver{}, above, below));
-                  return Gradients{over, where(equal(above.value(), zero.value()), zero, -product)};
-                });
+Variable map_by_rule(const GradientOver& f, const Variable& gradient, const Variable& divisor) {
+  return record_quotient("gradient_over", f, gradient, divisor);
 }
 
 Variable map_by_rule(const Affine& f, const Variable& x) {

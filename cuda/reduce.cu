@@ -12,6 +12,7 @@
 #include "cuda/shared_memory.h"
 #include "tensor/provide.h"
 #include "tensor/reduce.h"
+#include "tensor/reduction_loops.h"
 
 namespace fovea::cuda {
 
@@ -151,44 +152,6 @@ __global__ void join_parts(DeviceLoop<2> kept, std::int64_t parts, const Total<T
   });
 }
 
-/// The dimensions of a reduction in their order in memory, neighbours merged, divided into those that are kept and
-/// those that are reduced. At least one of each kind, of size 1 if there is no other.
-struct ReductionDimensions {
-  ElementLoop<2> kept;     ///< offsets in x and in the result
-  ElementLoop<1> reduced;  ///< offsets in x
-  bool inner_is_kept;      ///< whether neighbouring elements of x belong to different results
-
-  ReductionDimensions(const Tensor& x, const Tensor& out) {
-    const ElementLoop<2> loop = plan_loop<2>(x.shape(), {&x, &out});
-    inner_is_kept = loop.strides[1][-1] != 0;
-    for (int d = 0; d < loop.rank(); ++d) {
-      if (loop.strides[1][d] == 0) {
-        reduced.shape.push_back(loop.shape[d]);
-        reduced.strides[0].push_back(loop.strides[0][d]);
-      } else {
-        kept.shape.push_back(loop.shape[d]);
-        for (int k = 0; k < 2; ++k) kept.strides[k].push_back(loop.strides[k][d]);
-      }
-    }
-    if (kept.rank() == 0) {
-      kept.shape.push_back(1);
-      for (Shape& strides : kept.strides) strides.push_back(0);
-    }
-    if (reduced.rank() == 0) {
-      reduced.shape.push_back(1);
-      reduced.strides[0].push_back(0);
-    }
-  }
-};
-
-/// Returns `out` with the rank of x and stride 0 in the dimensions that are reduced.
-Tensor spread_over(const Tensor& x, const Tensor& out) {
-  Shape steps = out.strides();
-  for (int d = 0; d < x.rank(); ++d)
-    if (out.shape()[d] == 1) steps[d] = 0;
-  return out.as_strided(x.shape(), steps);
-}
-
 /// Returns into how many parts the computation of each result is divided, where `items` groups of threads compute
 /// results of `length` steps each: enough for `wanted` groups, but of at least `shortest` steps. Depends on sizes
 /// alone, so that results repeat on every device.
@@ -207,12 +170,12 @@ RunLoop<operands, width> aligned_with(RunLoop<operands, width> runs, const Other
 
 /// `bytes` is what x and the results have in memory.
 template <class T, class Op>
-void reduce_in_parts(const ReductionDimensions& dimensions, std::int64_t bytes, const T* x, Result<T>* out) {
+void reduce_in_parts(const ReductionLoops& loops, std::int64_t bytes, const T* x, Result<T>* out) {
   constexpr int width = widest_pack<T>;
   constexpr std::int64_t wanted_blocks = 1024, most_blocks = 1 << 16, longest_of_warp = 1024;
   constexpr std::int64_t warps = block_threads / warp_lanes;
-  const DeviceLoop<2> kept(dimensions.kept);
-  const std::int64_t length = dimensions.reduced.shape.elements();
+  const DeviceLoop<2> kept(loops.kept);
+  const std::int64_t length = loops.reduced.shape.elements();
   Tensor scratch;
   auto totals_for = [&](std::int64_t parts) {
     if (parts > 1) scratch = Tensor::empty({parts, kept.count}, dtype_of<Total<T>>, Device::cuda);
@@ -220,15 +183,15 @@ void reduce_in_parts(const ReductionDimensions& dimensions, std::int64_t bytes, 
   };
   auto grid = [&](std::int64_t blocks) { return Grid{static_cast<unsigned>(std::min(blocks, most_blocks))}; };
   std::int64_t parts;
-  if (dimensions.inner_is_kept) {
+  if (loops.inner_is_kept) {
     const auto columns =
-        aligned_with(RunLoop<2, width>(dimensions.kept, {x, out}, {sizeof(T), sizeof(Result<T>)}), dimensions.reduced);
+        aligned_with(RunLoop<2, width>(loops.kept, {x, out}, {sizeof(T), sizeof(Result<T>)}), loops.reduced);
     const std::int64_t tiles = (columns.runs() + column_lanes - 1) / column_lanes;
     parts = parts_of(tiles, length, wanted_blocks, 4 * row_lanes);
-    launch(Op::name, bytes, reduce_columns<T, Op, width>, grid(tiles * parts), columns,
-           DeviceLoop<1>(dimensions.reduced), parts, x, totals_for(parts));
+    launch(Op::name, bytes, reduce_columns<T, Op, width>, grid(tiles * parts), columns, DeviceLoop<1>(loops.reduced),
+           parts, x, totals_for(parts));
   } else {
-    const auto reduced = aligned_with(RunLoop<1, width>(dimensions.reduced, {x}, {sizeof(T)}), dimensions.kept);
+    const auto reduced = aligned_with(RunLoop<1, width>(loops.reduced, {x}, {sizeof(T)}), loops.kept);
     parts = length <= longest_of_warp ? 1 : parts_of(kept.count, length, wanted_blocks, 8192);
     const Reduction<width> all{kept, reduced, parts};
     if (length <= longest_of_warp)
@@ -242,15 +205,14 @@ void reduce_in_parts(const ReductionDimensions& dimensions, std::int64_t bytes, 
            scratch.data<Total<T>>(), out);
 }
 
-/// Reduces the dimensions in which `out` has size 1 and `x` has not; both have the same rank.
 template <class Op>
 void reduce(const Op&, const Tensor& x, Tensor& out) {
   if (out.elements() == 0) return;
   if (x.elements() == 0) return out.fill(Op::identity);
-  const ReductionDimensions dimensions(x, spread_over(x, out));
+  const ReductionLoops loops(x, out);
   auto run = [&](auto type) {
     using T = typename decltype(type)::type;
-    reduce_in_parts<T, Op>(dimensions, traffic(x, out), x.data<T>(), out.mutable_data<Result<T>>());
+    reduce_in_parts<T, Op>(loops, traffic(x, out), x.data<T>(), out.mutable_data<Result<T>>());
   };
   if constexpr (std::is_same_v<Op, formula::Sum>)
     if (!is_float(x.dtype()))

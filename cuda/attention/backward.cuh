@@ -49,58 +49,96 @@ struct PairGradients {
 template <class T>
 struct Pair {
   int i, j, lane_row;
-  T product, out_product;  ///< q_i · k_j and u_ij
-  T kept;                  ///< the factor of dropout
-  T of_focus;              ///< the gradient of p_ij by way of the focus
+  T product, out_product;  ///< q_i · k_j and g_i · v_j
 };
 
-template <bool rows_are_queries, class Spec, class T = typename Spec::Number>
-__device__ PairGradients<T, Spec::most> gradients_of_pair(const AttentionCall<T>& call, const Spec& spec,
-                                                          const StripCaptures<Spec, rows_are_queries>& captures,
-                                                          const QueryNumbers<T>& query, const Pair<T>& pair) {
-  T x[3 + Spec::most], to[1 + Spec::most];
-  x[0] = spec.has_product() ? call.scale * pair.product : T(0);
-  captures.template fill<false>(x, pair.lane_row, pair.i, pair.j);
-  const T z = spec.logit(x);
-  const T p = spec.has_densities() ? density<Spec>(z) : exponential<Spec>(z, query.maximum) * query.inverse;
-  T y[3 + Spec::most];
-  y[0] = T(1);
-  if (spec.has_window()) captures.template fill<true>(y, pair.lane_row, pair.i, pair.j);
-  const T m = spec.has_window() ? spec.weight(y) : T(1);
-  const T of_weight = (pair.kept * pair.out_product - query.shift) * query.factor;
-  const T of_logit = spec.has_densities() && !(z < T(40)) ? T(0) : p * (m * of_weight + pair.of_focus - query.mean);
-  PairGradients<T, Spec::most> made;
-  made.weight = p * m * query.factor * pair.kept;
-  spec.logit_gradients(of_logit, x, to);
-  made.score = call.scale * to[0];
-#pragma unroll
-  for (int k = 0; k < Spec::most; ++k)
-    if (k < spec.logits()) made.captures[k] = to[1 + k];
-  if (!spec.has_window()) return made;
-  spec.weight_gradients(p * of_weight, y, to);
-#pragma unroll
-  for (int k = 0; k < Spec::most; ++k)
-    if (k >= spec.logits() && k < spec.captures()) made.captures[k] = to[1 + k - spec.logits()];
-  return made;
-}
+/// What both kernels do: the products of a tile, the gradients of its pairs, and those of the block's queries or keys.
+template <class Spec, bool rows_are_queries, class Memory>
+class GradientBlock : protected BlockOfRows<Spec, rows_are_queries, Memory> {
+  using Base = BlockOfRows<Spec, rows_are_queries, Memory>;
 
-/// The gradient of the weight of the pair (i, j): g_i · v_j, and that of its distance's sum of weights.
-template <class Spec, class T = typename Spec::Number>
-__device__ T gradient_of_weight(const AttentionCall<T>& call, const Spec& spec, int b, int h, int i, int j,
-                                T out_product) {
-  if (!spec.has_relative_values()) return out_product;
-  const int clip = call.offset_clip;
-  return out_product + call.offset_weight_gradients[row_number(call, b, h, i) * (2 * clip + 1) +
-                                                    entry_of(Index::offset, clip, j, j - i - call.query_offset)];
-}
+ protected:
+  using Base::call_, Base::spec_, Base::b_, Base::h_, Base::block_row_, Base::row_end_, Base::captures_;
+  using typename Base::T, typename Base::PairStrip, typename Base::QueryStrip;
+  static constexpr int most = Spec::most;
 
-/// The gradient of p_ij by way of the focus Σ_j p_ij j, less what a softmax ignores.
-template <class Spec, class T = typename Spec::Number>
-__device__ T gradient_by_focus(const AttentionCall<T>& call, const Spec& spec, int b, int h, int i, int j) {
-  if (!spec.has_focus() || !call.focus.gradient) return T(0);
-  const std::int64_t at = row_number(call, b, h, i);
-  return call.focus.gradient[at] * (static_cast<T>(j) - call.focus.after[at]);
-}
+  __device__ GradientBlock(const AttentionCall<T>& call, const Spec& spec, BlockPlace at) : Base(call, spec, at) {
+    score_gradient_.clear();
+  }
+
+  /// Computes the scores of a tile, without their scale, and its products g · v.
+  __device__ void multiply(PairStrip& scores, PairStrip& out_products) const {
+    scores.clear(), out_products.clear();
+    this->add_scores(scores);
+    add_product_of_rows(out_products, Base::own_values(), warp_rows * warp_of_thread(), this->column_values());
+  }
+
+  /// The gradients of a pair of the tile whose columns begin at `first`.
+  __device__ PairGradients<T, most> gradients_of(const QueryNumbers<T>& query, const Pair<T>& pair, int first) const {
+    const T kept = this->kept_factor(pair.i, pair.j, first), of_kept = gradient_of_weight(pair);
+    T x[3 + most], to[1 + most];
+    x[0] = spec_.has_product() ? call_.scale * pair.product : T(0);
+    captures_.template fill<false>(x, pair.lane_row, pair.i, pair.j);
+    const T z = spec_.logit(x);
+    const T p = spec_.has_densities() ? density<Spec>(z) : exponential<Spec>(z, query.maximum) * query.inverse;
+    T y[3 + most];
+    y[0] = T(1);
+    if (spec_.has_window()) captures_.template fill<true>(y, pair.lane_row, pair.i, pair.j);
+    const T m = spec_.has_window() ? spec_.weight(y) : T(1);
+    const T of_weight = (kept * of_kept - query.shift) * query.factor;
+    const T of_logit =
+        spec_.has_densities() && !(z < T(40)) ? T(0) : p * (m * of_weight + gradient_by_focus(pair) - query.mean);
+    PairGradients<T, most> made;
+    made.weight = p * m * query.factor * kept;
+    spec_.logit_gradients(of_logit, x, to);
+    made.score = call_.scale * to[0];
+#pragma unroll
+    for (int k = 0; k < most; ++k)
+      if (k < spec_.logits()) made.captures[k] = to[1 + k];
+    if (!spec_.has_window()) return made;
+    spec_.weight_gradients(p * of_weight, y, to);
+#pragma unroll
+    for (int k = 0; k < most; ++k)
+      if (k >= spec_.logits() && k < spec_.captures()) made.captures[k] = to[1 + k - spec_.logits()];
+    return made;
+  }
+
+  /// Adds the gradients of the block's queries or keys, given those of a tile's scores.
+  __device__ void add_score_gradients(const PairStrip& gradients) {
+    if (!makes_scores()) return;
+    if constexpr (sizeof(typename Spec::Factor) == sizeof(T))
+      if (spec_.has_hidden())
+        return hidden_.add(gradients, Base::own_queries(), warp_rows * warp_of_thread(), this->column_queries());
+    add_product(score_gradient_, gradients, this->column_queries());
+  }
+  /// Writes them.
+  __device__ void write_score_gradients(const Operand<T>& to) const {
+    if (!makes_scores()) return;
+    if (!spec_.has_hidden()) return this->write(to.of(b_, h_), score_gradient_, call_.width);
+    __syncthreads();
+    hidden_.write_rows(to, block_row_, row_end_ - block_row_);
+  }
+  __device__ bool makes_scores() const { return spec_.has_product() && spec_.makes_score(); }
+
+  HiddenGradients<Spec> hidden_{call_, b_, h_, Base::memory.hidden.at};
+
+ private:
+  /// The gradient of a pair's weight, after dropout: g_i · v_j, and that of its distance's sum of weights.
+  __device__ T gradient_of_weight(const Pair<T>& pair) const {
+    if (!spec_.has_relative_values()) return pair.out_product;
+    const int clip = call_.offset_clip, distance = pair.j - pair.i - call_.query_offset;
+    return pair.out_product + call_.offset_weight_gradients[row_number(call_, b_, h_, pair.i) * (2 * clip + 1) +
+                                                            entry_of(Index::offset, clip, pair.j, distance)];
+  }
+  /// The gradient of p_ij by way of the focus Σ_j p_ij j, less what a softmax ignores.
+  __device__ T gradient_by_focus(const Pair<T>& pair) const {
+    if (!spec_.has_focus() || !call_.focus.gradient) return T(0);
+    const std::int64_t at = row_number(call_, b_, h_, pair.i);
+    return call_.focus.gradient[at] * (static_cast<T>(pair.j) - call_.focus.after[at]);
+  }
+
+  QueryStrip score_gradient_;
+};
 
 // ---- The query-owned kernel
 
@@ -181,22 +219,19 @@ class OffsetSums {
 };
 
 template <class Spec>
-class QueryOwnedBlock : BlockOfRows<Spec, true> {
-  using Base = BlockOfRows<Spec, true>;
+class QueryOwnedBlock : GradientBlock<Spec, true, QueryOwnedMemory> {
+  using Base = GradientBlock<Spec, true, QueryOwnedMemory>;
   using Base::call_, Base::spec_, Base::b_, Base::h_, Base::block_row_, Base::row_, Base::captures_, Base::sources_,
-      Base::row_end_;
-  using Base::rows, Base::columns, Base::threads, Base::n, Base::stage_;
+      Base::hidden_;
+  using Base::rows, Base::columns;
   using typename Base::ColumnTile;
-  using typename Base::T, typename Base::Seen, typename Base::QueryTile, typename Base::ValueTile,
-      typename Base::PairStrip, typename Base::QueryStrip, typename Base::ValueStrip;
-  static constexpr QueryOwnedMemory memory{Spec::shape()};
+  using typename Base::T, typename Base::Seen, typename Base::PairStrip, typename Base::QueryStrip;
 
  public:
   __device__ QueryOwnedBlock(const AttentionCall<T>& call, const Spec& spec, BlockPlace at, OffsetSums<Spec>& offsets)
-      : Base(call, spec, at, memory.sources), offsets_(offsets) {
+      : Base(call, spec, at), offsets_(offsets) {
 #pragma unroll
     for (int lane_row = 0; lane_row < lane_rows; ++lane_row) numbers_[lane_row] = numbers_of(lane_row);
-    query_gradient_.clear();
     __syncthreads();  // a block that takes several tiles has written the last one's gradients
     if (spec_.has_hidden()) hidden_.clear();
     for (int lane_row = 0; lane_row < lane_rows; ++lane_row)
@@ -205,34 +240,22 @@ class QueryOwnedBlock : BlockOfRows<Spec, true> {
   }
 
   __device__ void run() {
-    const QueryTile query(0, rows);
-    const ValueTile gradient(memory.gradient_at, rows);
     __syncthreads();
-    this->template load_queries<rows>(query, block_row_);
-    this->template load_out_gradients<rows>(gradient, block_row_);
+    this->load_own_queries();
+    this->load_own_values();
     sources_.load_rows();
-    const auto load = [&](int j, int stage) {
-      this->template load_keys<columns>(keys_in(stage), j);
-      this->template load_values<columns>(values_in(stage), j);
-      sources_.load_columns(j);
-      if (spec_.has_dropout()) kept_in(stage).template draw<threads>(call_, b_, h_, block_row_, rows, j);
-    };
+    const auto load = [&](int j, int stage) { this->load_columns(j, stage); };
     const auto visit = [&](const ColumnTile& tile) {
       const int j = tile.first;
-      const QueryTile key = keys_in(stage_);
-      const ValueTile value = values_in(stage_);
       sources_.keep_carried(j);
       sources_.prepare(j, spec_.key_step(columns));
       PairStrip strip, out_products;
-      strip.clear(), out_products.clear();
-      if (spec_.has_product()) this->add_scores(strip, query, key);
-      add_product_of_rows(out_products, gradient, warp_rows * warp_of_thread(), value);
+      this->multiply(strip, out_products);
       if (tile.all_seen)
         take_tile<true>(strip, out_products, tile);
       else
         take_tile<false>(strip, out_products, tile);
-      if (spec_.has_product() && spec_.makes_score())
-        this->add_score_gradients(query_gradient_, strip, query, key, hidden_);
+      this->add_score_gradients(strip);
       sources_.add_gradients(j, spec_.key_step(columns));
       if (spec_.slots() == 0) return;
       __syncthreads();
@@ -243,16 +266,6 @@ class QueryOwnedBlock : BlockOfRows<Spec, true> {
   }
 
  private:
-  __device__ static QueryTile keys_in(int stage) {
-    return QueryTile(memory.keys_at + stage * memory.stage_bytes, columns);
-  }
-  __device__ static ValueTile values_in(int stage) {
-    return ValueTile(memory.values_at + stage * memory.stage_bytes, columns);
-  }
-  __device__ static KeptWeights kept_in(int stage) {
-    return KeptWeights(memory.kept_at + stage * memory.stage_bytes, rows);
-  }
-
   /// Computes D, and keeps it for the key-owned kernel.
   __device__ QueryNumbers<T> numbers_of(int lane_row) const {
     const int i = this->existing_row(lane_row);
@@ -281,13 +294,8 @@ class QueryOwnedBlock : BlockOfRows<Spec, true> {
       const bool is_seen =
           all_seen || (i < call_.queries && at < tile.end && seen[e / 2].has(call_.seen, b_, h_, i, at, distance));
       PairGradients<T, Spec::most> made{};
-      if (is_seen) {
-        const T kept = spec_.has_dropout() ? kept_in(stage_).factor(call_, i - block_row_, at) : T(1);
-        made = gradients_of_pair<true>(
-            call_, spec_, captures_, numbers_[e / 2],
-            {i, at, e / 2, strip.at[c][e], gradient_of_weight(call_, spec_, b_, h_, i, at, out_products.at[c][e]), kept,
-             gradient_by_focus(call_, spec_, b_, h_, i, at)});
-      }
+      if (is_seen)
+        made = this->gradients_of(numbers_[e / 2], {i, at, e / 2, strip.at[c][e], out_products.at[c][e]}, tile.first);
       strip.at[c][e] = made.score;
 #pragma unroll
       for (int k = 0; k < Spec::most; ++k)
@@ -316,15 +324,9 @@ class QueryOwnedBlock : BlockOfRows<Spec, true> {
   }
 
   __device__ void finish() {
-    if (spec_.has_product() && spec_.makes_score()) {
-      if (spec_.has_hidden()) {
-        __syncthreads();
-        hidden_.write_rows(call_.query_gradient, block_row_, row_end_ - block_row_);
-        hidden_.add_weight((block_row_ - call_.query_begin) / rows % call_.parts);
-      } else {
-        this->write(call_.query_gradient.of(b_, h_), query_gradient_, call_.width);
-      }
-    }
+    this->write_score_gradients(call_.query_gradient);
+    if (this->makes_scores() && spec_.has_hidden())
+      hidden_.add_weight((block_row_ - call_.query_begin) / rows % call_.parts);
     sources_.finish([&](int s, const QueryStrip& gradient) {
       this->write(call_.sources[s].query_gradient.of(b_, h_), gradient, call_.width);
     });
@@ -349,8 +351,6 @@ class QueryOwnedBlock : BlockOfRows<Spec, true> {
 
   OffsetSums<Spec>& offsets_;
   QueryNumbers<T> numbers_[lane_rows];
-  HiddenGradients<Spec> hidden_{call_, b_, h_, memory.hidden.at};
-  QueryStrip query_gradient_;
   T low_[lane_rows][Spec::most], high_[lane_rows][Spec::most];  ///< gradients of captures of the lane's queries
 };
 
@@ -370,72 +370,50 @@ __device__ void attention_query_gradients(const AttentionCall<typename Spec::Num
 // ---- The key-owned kernel
 
 template <class Spec>
-class KeyOwnedBlock : BlockOfRows<Spec, false> {
-  using Base = BlockOfRows<Spec, false>;
-  using Base::call_, Base::spec_, Base::b_, Base::h_, Base::block_row_, Base::row_, Base::row_end_, Base::captures_,
-      Base::sources_;
-  using Base::rows, Base::columns, Base::threads, Base::n, Base::stage_;
+class KeyOwnedBlock : GradientBlock<Spec, false, KeyOwnedMemory> {
+  using Base = GradientBlock<Spec, false, KeyOwnedMemory>;
+  using Base::call_, Base::spec_, Base::b_, Base::h_, Base::row_, Base::row_end_, Base::captures_, Base::sources_;
+  using Base::rows, Base::columns, Base::threads, Base::stage_, Base::memory;
   using typename Base::ColumnTile;
-  using typename Base::T, typename Base::Seen, typename Base::QueryTile, typename Base::ValueTile,
-      typename Base::PairStrip, typename Base::QueryStrip, typename Base::ValueStrip;
-  static constexpr KeyOwnedMemory memory{Spec::shape()};
+  using typename Base::T, typename Base::Seen, typename Base::PairStrip, typename Base::QueryStrip,
+      typename Base::ValueStrip;
 
  public:
-  __device__ KeyOwnedBlock(const AttentionCall<T>& call, const Spec& spec, BlockPlace at)
-      : Base(call, spec, at, memory.sources) {
-    key_gradient_.clear(), value_gradient_.clear();
-    if (spec_.has_hidden()) hidden_.clear();
+  __device__ KeyOwnedBlock(const AttentionCall<T>& call, const Spec& spec, BlockPlace at) : Base(call, spec, at) {
+    value_gradient_.clear();
+    if (spec_.has_hidden()) this->hidden_.clear();
     for (int lane_row = 0; lane_row < lane_rows; ++lane_row)
 #pragma unroll
       for (int k = 0; k < Spec::most; ++k) sums_[lane_row][k] = T(0);
   }
 
   __device__ void run() {
-    const QueryTile key(0, rows);
-    const ValueTile value(memory.values_at, rows);
-    this->template load_keys<rows>(key, block_row_);
-    this->template load_values<rows>(value, block_row_);
+    this->load_own_queries();
+    this->load_own_values();
     sources_.load_rows();
     const auto load = [&](int i, int stage) {
-      this->template load_queries<columns>(queries_in(stage), i);
-      this->template load_out_gradients<columns>(gradients_in(stage), i);
+      this->load_columns(i, stage);
       load_numbers(i, stage);
-      sources_.load_columns(i);
-      if (spec_.has_dropout()) kept_in(stage).template draw<threads>(call_, b_, h_, i, columns, block_row_);
     };
     this->for_tiles(load, [&](const ColumnTile& tile) {
       const int i = tile.first;
-      const QueryTile query = queries_in(stage_);
-      const ValueTile gradient = gradients_in(stage_);
       sources_.prepare(i, spec_.key_step(rows));
       PairStrip strip, out_products;
-      strip.clear(), out_products.clear();
-      if (spec_.has_product()) this->add_scores(strip, key, query);
-      add_product_of_rows(out_products, value, warp_rows * warp_of_thread(), gradient);
+      this->multiply(strip, out_products);
       if (tile.all_seen)
         take_tile<true>(strip, out_products, tile);
       else
         take_tile<false>(strip, out_products, tile);
       sources_.add_gradients(i, spec_.key_step(rows));
-      if (spec_.makes_values()) add_product(value_gradient_, out_products, gradient);
-      if (spec_.has_product() && spec_.makes_score())
-        this->add_score_gradients(key_gradient_, strip, key, query, hidden_);
+      if (spec_.makes_values()) add_product(value_gradient_, out_products, this->column_values());
+      this->add_score_gradients(strip);
     });
     finish();
   }
 
  private:
-  __device__ static QueryTile queries_in(int stage) {
-    return QueryTile(memory.queries_at + stage * memory.stage_bytes, columns);
-  }
-  __device__ static ValueTile gradients_in(int stage) {
-    return ValueTile(memory.gradient_at + stage * memory.stage_bytes, columns);
-  }
-  __device__ static KeptWeights kept_in(int stage) {
-    return KeptWeights(memory.kept_at + stage * memory.stage_bytes, columns);
-  }
   __device__ static SharedSpan<T> numbers_in(int stage) {
-    return SharedSpan<T>(memory.numbers_at + stage * memory.stage_bytes, 5 * columns);
+    return SharedSpan<T>(memory.tiles.numbers_at + stage * memory.tiles.stage_bytes, KeyOwnedMemory::numbers * columns);
   }
 
   /// Copies the numbers of the queries from i on to shared memory, one kind after the other.
@@ -463,11 +441,7 @@ class KeyOwnedBlock : BlockOfRows<Spec, false> {
       if (is_seen) {
         const QueryNumbers<T> numbers(of[column], of[columns + column], of[2 * columns + column],
                                       of[3 * columns + column], of[4 * columns + column]);
-        const T kept = spec_.has_dropout() ? kept_in(stage_).factor(call_, column, j) : T(1);
-        made = gradients_of_pair<false>(
-            call_, spec_, captures_, numbers,
-            {i, j, e / 2, strip.at[c][e], gradient_of_weight(call_, spec_, b_, h_, i, j, out_products.at[c][e]), kept,
-             gradient_by_focus(call_, spec_, b_, h_, i, j)});
+        made = this->gradients_of(numbers, {i, j, e / 2, strip.at[c][e], out_products.at[c][e]}, tile.first);
       }
       strip.at[c][e] = made.score, out_products.at[c][e] = made.weight;
 #pragma unroll
@@ -482,14 +456,7 @@ class KeyOwnedBlock : BlockOfRows<Spec, false> {
   }
 
   __device__ void finish() {
-    if (spec_.has_product() && spec_.makes_score()) {
-      if (spec_.has_hidden()) {
-        __syncthreads();
-        hidden_.write_rows(call_.key_gradient, block_row_, row_end_ - block_row_);
-      } else {
-        this->write(call_.key_gradient.of(b_, h_), key_gradient_, call_.width);
-      }
-    }
+    this->write_score_gradients(call_.key_gradient);
     sources_.finish([&](int s, const QueryStrip& gradient) {
       this->write(call_.sources[s].key_gradient.of(b_, h_), gradient, call_.width);
     });
@@ -507,8 +474,7 @@ class KeyOwnedBlock : BlockOfRows<Spec, false> {
       }
     }
   }
-  HiddenGradients<Spec> hidden_{call_, b_, h_, memory.hidden.at};
-  QueryStrip key_gradient_;
+
   ValueStrip value_gradient_;
   T sums_[lane_rows][Spec::most];  ///< gradients of captures of the lane's keys
 };

@@ -7,6 +7,7 @@
 /// rounded once and tiles that are copied while the one before is computed (cuda/BENCHMARKS.md has the commands).
 #pragma once
 #include "cuda/attention/hidden.cuh"
+#include "cuda/attention/layout.h"
 #include "cuda/attention/sources.cuh"
 
 namespace fovea::cuda {
@@ -20,9 +21,11 @@ struct BlockPlace {
   }
 };
 
-template <class Spec, bool rows_are_queries>
+/// `Memory` is where the kernel's tiles and sources lie in shared memory (layout.h).
+template <class Spec, bool rows_are_queries, class Memory>
 class BlockOfRows {
  public:
+  static constexpr Memory memory{Spec::shape()};
   using T = typename Spec::Number;
   using Seen = SeenRow<Spec>;
   using QueryTile = Tile<typename Spec::Factor, Spec::width>;        ///< rows of queries or keys
@@ -34,7 +37,7 @@ class BlockOfRows {
   using ValueStrip = Strip<T, Spec::value_width / 8>;  ///< of values or the output
 
  protected:
-  __device__ BlockOfRows(const AttentionCall<T>& call, const Spec& spec, BlockPlace at, const SourcesMemory& memory)
+  __device__ BlockOfRows(const AttentionCall<T>& call, const Spec& spec, BlockPlace at)
       : call_(call),
         spec_(spec),
         b_(at.b),
@@ -43,8 +46,8 @@ class BlockOfRows {
         row_(block_row_ + warp_rows * warp_of_thread()),
         row_end_(rows_are_queries ? lesser(block_row_ + rows, call.query_end)
                                   : lesser(block_row_ + spec.key_step(rows), call.keys)),
-        captures_(call, spec, at.b, at.h, row_, block_row_, memory.arrays_at),
-        sources_(call, spec, memory, at.b, at.h, block_row_, row_) {}
+        captures_(call, spec, at.b, at.h, row_, block_row_, memory.sources.arrays_at),
+        sources_(call, spec, memory.sources, at.b, at.h, block_row_, row_) {}
 
   /// A tile of the columns first ≤ … < end. `all_seen`: all pairs of `columns` columns exist and are seen.
   struct ColumnTile {
@@ -85,48 +88,44 @@ class BlockOfRows {
     for_tiles(load, visit, [](int) {});
   }
 
-  /// Copies rows of an operand of this head to a tile in shared memory: `count` rows from `first` on, of `total`. Those
-  /// of bf16 numbers are there after wait_for_copies() and a barrier, others after the barrier.
-  template <int count, class P, int width>
-  __device__ void load(const Tile<P, width>& tile, const Operand<const T>& from,
-                       const Operand<const std::uint16_t>& rounded, int first, int total, int columns) const {
-    if constexpr (sizeof(P) == sizeof(Bf16))
-      start_copy_of_tile<threads, count>(tile, rounded.of(b_, h_), first, total);
-    else
-      load_tile<threads, count>(tile, from.of(b_, h_), first, total, columns);
-  }
-  template <int count>
-  __device__ void load_queries(const QueryTile& tile, int first) const {
-    if (spec_.has_product()) load<count>(tile, call_.query, call_.rounded.query, first, call_.queries, call_.width);
-  }
-  template <int count>
-  __device__ void load_keys(const QueryTile& tile, int first) const {
-    if (spec_.has_product()) load<count>(tile, call_.key, call_.rounded.key, first, call_.keys, call_.width);
-  }
-  template <int count>
-  __device__ void load_values(const ValueTile& tile, int first) const {
-    load<count>(tile, call_.value, call_.rounded.value, first, call_.keys, call_.value_width);
-  }
-  template <int count>
-  __device__ void load_out_gradients(const ValueTile& tile, int first) const {
-    load<count>(tile, call_.out_gradient, call_.rounded.out_gradient, first, call_.queries, call_.value_width);
+  // Tiles in shared memory: the block's own rows, and the columns in the stage of the current tile.
+  __device__ static QueryTile own_queries() { return QueryTile(0, rows); }
+  __device__ static ValueTile own_values() { return ValueTile(memory.tiles.own_values_at, rows); }
+  __device__ QueryTile column_queries() const { return column_queries(stage_); }
+  __device__ ValueTile column_values() const { return column_values(stage_); }
+
+  /// The factor that dropout gives to the weight of query i and key j, in the tile whose columns begin at `first`.
+  __device__ T kept_factor(int i, int j, int first) const {
+    return spec_.has_dropout() ? kept_in(stage_).factor(call_, i - (rows_are_queries ? block_row_ : first), j) : T(1);
   }
 
-  /// Adds the scores, without their scale, of the warp's rows of a tile and the rows of another.
-  __device__ void add_scores(PairStrip& strip, const QueryTile& own, const QueryTile& others) const {
+  /// Copies the block's own rows to shared memory: queries or keys.
+  __device__ void load_own_queries() const { load_queries<rows_are_queries, rows>(own_queries(), block_row_); }
+  /// The same for gradients of the output or values.
+  __device__ void load_own_values() const { load_values<rows_are_queries, rows>(own_values(), block_row_); }
+  /// Copies the keys or queries of a tile's columns to a stage.
+  __device__ void load_column_queries(int first, int stage) const {
+    load_queries<!rows_are_queries, columns>(column_queries(stage), first);
+  }
+  /// Copies all that a tile's columns have, and draws the bits of dropout.
+  __device__ void load_columns(int first, int stage) const {
+    load_column_queries(first, stage);
+    if (spec_.has_output()) load_values<!rows_are_queries, columns>(column_values(stage), first);
+    sources_.load_columns(first);
+    if (spec_.has_dropout())
+      kept_in(stage).template draw<threads>(call_, b_, h_, rows_are_queries ? block_row_ : first, kept_queries,
+                                            rows_are_queries ? first : block_row_);
+  }
+
+  /// Adds the scores, without their scale, of the warp's rows and the tile's columns.
+  __device__ void add_scores(PairStrip& strip) const {
+    if (!spec_.has_product()) return;
+    const int row = warp_rows * warp_of_thread();
     if constexpr (sizeof(typename Spec::Factor) == sizeof(T))
       if (spec_.has_hidden())
-        return add_hidden_scores(strip, own, warp_rows * warp_of_thread(), others, call_.hidden_weight.of(b_, h_),
+        return add_hidden_scores(strip, own_queries(), row, column_queries(), call_.hidden_weight.of(b_, h_),
                                  call_.width);
-    add_product_of_rows(strip, own, warp_rows * warp_of_thread(), others);
-  }
-
-  /// Adds the gradients of the block's rows from those of a tile's scores, without their scale.
-  __device__ void add_score_gradients(QueryStrip& sums, const PairStrip& gradients, const QueryTile& own,
-                                      const QueryTile& others, const HiddenGradients<Spec>& hidden) const {
-    if constexpr (sizeof(typename Spec::Factor) == sizeof(T))
-      if (spec_.has_hidden()) return hidden.add(gradients, own, warp_rows * warp_of_thread(), others);
-    add_product(sums, gradients, others);
+    add_product_of_rows(strip, own_queries(), row, column_queries());
   }
 
   /// Fills in which keys the queries of this lane see. Each tile in which only some pairs are seen calls this again:
@@ -182,6 +181,46 @@ class BlockOfRows {
   int stage_ = 0;  ///< of the shared memory, in which the columns of the current tile lie
 
  private:
+  static constexpr int kept_queries = rows_are_queries ? rows : columns;
+
+  __device__ static QueryTile column_queries(int stage) {
+    return QueryTile(memory.tiles.queries_at + stage * memory.tiles.stage_bytes, columns);
+  }
+  __device__ static ValueTile column_values(int stage) {
+    return ValueTile(memory.tiles.values_at + stage * memory.tiles.stage_bytes, columns);
+  }
+  __device__ static KeptWeights kept_in(int stage) {
+    return KeptWeights(memory.tiles.kept_at + stage * memory.tiles.stage_bytes, kept_queries);
+  }
+
+  /// Copies rows of an operand of this head to a tile in shared memory: `count` rows from `first` on, of `total`. Those
+  /// of bf16 numbers are there after wait_for_copies() and a barrier, others after the barrier.
+  template <int count, class P, int width>
+  __device__ void load(const Tile<P, width>& tile, const Operand<const T>& from,
+                       const Operand<const std::uint16_t>& rounded, int first, int total, int columns) const {
+    if constexpr (sizeof(P) == sizeof(Bf16))
+      start_copy_of_tile<threads, count>(tile, rounded.of(b_, h_), first, total);
+    else
+      load_tile<threads, count>(tile, from.of(b_, h_), first, total, columns);
+  }
+  /// The same for queries or, if not `of_queries`, keys.
+  template <bool of_queries, int count>
+  __device__ void load_queries(const QueryTile& tile, int first) const {
+    if (!spec_.has_product()) return;
+    if constexpr (of_queries)
+      load<count>(tile, call_.query, call_.rounded.query, first, call_.queries, call_.width);
+    else
+      load<count>(tile, call_.key, call_.rounded.key, first, call_.keys, call_.width);
+  }
+  /// The same for gradients of the output or, if not `of_queries`, values.
+  template <bool of_queries, int count>
+  __device__ void load_values(const ValueTile& tile, int first) const {
+    if constexpr (of_queries)
+      load<count>(tile, call_.out_gradient, call_.rounded.out_gradient, first, call_.queries, call_.value_width);
+    else
+      load<count>(tile, call_.value, call_.rounded.value, first, call_.keys, call_.value_width);
+  }
+
   /// Whether there is a tile: next_tile() returns one behind the last column if there is none.
   __device__ bool exists(const ColumnTile& tile) const { return tile.first < column_count(); }
   __device__ int column_count() const { return rows_are_queries ? call_.keys : call_.query_end; }

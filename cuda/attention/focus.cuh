@@ -13,18 +13,15 @@
 namespace fovea::cuda {
 
 template <class Spec>
-class FocusBlock : BlockOfRows<Spec, true> {
-  using Base = BlockOfRows<Spec, true>;
-  using Base::call_, Base::spec_, Base::b_, Base::h_, Base::block_row_, Base::row_, Base::row_end_, Base::captures_,
-      Base::sources_;
-  using Base::rows, Base::columns, Base::threads, Base::n, Base::stage_;
+class FocusBlock : BlockOfRows<Spec, true, FocusMemory> {
+  using Base = BlockOfRows<Spec, true, FocusMemory>;
+  using Base::call_, Base::spec_, Base::b_, Base::h_, Base::block_row_, Base::row_, Base::row_end_, Base::captures_;
+  using Base::rows, Base::threads, Base::memory;
   using typename Base::ColumnTile;
-  using typename Base::T, typename Base::Seen, typename Base::QueryTile, typename Base::PairStrip;
-  static constexpr FocusMemory memory{Spec::shape()};
+  using typename Base::T, typename Base::Seen, typename Base::PairStrip;
 
  public:
-  __device__ FocusBlock(const AttentionCall<T>& call, const Spec& spec, BlockPlace at)
-      : Base(call, spec, at, memory.sources) {}
+  __device__ FocusBlock(const AttentionCall<T>& call, const Spec& spec, BlockPlace at) : Base(call, spec, at) {}
 
   /// Computes the block's queries. `focus` is that before the first one, and becomes that after the last one.
   __device__ void run(T& focus) {
@@ -44,9 +41,7 @@ class FocusBlock : BlockOfRows<Spec, true> {
 
   /// Stores the scores of the block's queries; −inf for keys that a query does not see.
   __device__ void make_products() {
-    const QueryTile query(0, rows);
-    const auto keys_in = [](int stage) { return QueryTile(memory.keys_at + stage * memory.stage_bytes, columns); };
-    this->template load_queries<rows>(query, block_row_);
+    this->load_own_queries();
     Seen seen[lane_rows];
     this->see_rows(seen);
     const auto store = [&](int first, const auto& number) {
@@ -58,13 +53,13 @@ class FocusBlock : BlockOfRows<Spec, true> {
     const auto visit = [&](const ColumnTile& tile) {
       PairStrip strip;
       strip.clear();
-      if (spec_.has_product()) this->add_scores(strip, query, keys_in(stage_));
+      this->add_scores(strip);
       store(tile.first, [&](int i, int j, int c, int e) {
         const bool is_seen = seen[e / 2].has(call_.seen, b_, h_, i, j, j - i - call_.query_offset);
         return is_seen ? call_.scale * strip.at[c][e] : minus_infinity<T>();
       });
     };
-    const auto load = [&](int j, int stage) { this->template load_keys<columns>(keys_in(stage), j); };
+    const auto load = [&](int j, int stage) { this->load_column_queries(j, stage); };
     this->for_tiles(load, visit,
                     [&](int first) { store(first, [](int, int, int, int) { return minus_infinity<T>(); }); });
   }

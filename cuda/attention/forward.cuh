@@ -166,55 +166,36 @@ __device__ constexpr T least_sum() {
 }
 
 template <class Spec>
-class ForwardBlock : BlockOfRows<Spec, true> {
-  using Base = BlockOfRows<Spec, true>;
-  using Base::call_, Base::spec_, Base::b_, Base::h_, Base::block_row_, Base::row_, Base::captures_, Base::sources_;
-  using Base::rows, Base::columns, Base::threads, Base::n, Base::stage_;
+class ForwardBlock : BlockOfRows<Spec, true, ForwardMemory> {
+  using Base = BlockOfRows<Spec, true, ForwardMemory>;
+  using Base::call_, Base::spec_, Base::b_, Base::h_, Base::row_, Base::captures_, Base::sources_;
+  using Base::columns;
   using typename Base::ColumnTile;
-  using typename Base::T, typename Base::Seen, typename Base::QueryTile, typename Base::ValueTile,
-      typename Base::PairStrip, typename Base::ValueStrip;
-  static constexpr ForwardMemory memory{Spec::shape()};
+  using typename Base::T, typename Base::Seen, typename Base::PairStrip, typename Base::ValueStrip;
 
  public:
-  __device__ ForwardBlock(const AttentionCall<T>& call, const Spec& spec, BlockPlace at)
-      : Base(call, spec, at, memory.sources) {
+  __device__ ForwardBlock(const AttentionCall<T>& call, const Spec& spec, BlockPlace at) : Base(call, spec, at) {
     out_.clear();
   }
 
   __device__ void run() {
-    const QueryTile query(0, rows);
-    this->template load_queries<rows>(query, block_row_);
+    this->load_own_queries();
     sources_.load_rows();
     if (spec_.continues()) begin_with_earlier_results();
-    const auto load = [&](int j, int stage) {
-      this->template load_keys<columns>(keys_in(stage), j);
-      if (spec_.has_output()) this->template load_values<columns>(values_in(stage), j);
-      sources_.load_columns(j);
-      if (spec_.has_dropout()) kept_in(stage).template draw<threads>(call_, b_, h_, block_row_, rows, j);
-    };
+    const auto load = [&](int j, int stage) { this->load_columns(j, stage); };
     this->for_tiles(load, [&](const ColumnTile& tile) {
       sources_.prepare(tile.first, spec_.key_step(columns));
       PairStrip strip;
       strip.clear();
-      if (spec_.has_product()) this->add_scores(strip, query, keys_in(stage_));
-      add_tile(strip, tile, values_in(stage_));
+      this->add_scores(strip);
+      add_tile(strip, tile);
     });
     finish();
   }
 
  private:
-  __device__ static QueryTile keys_in(int stage) {
-    return QueryTile(memory.keys_at + stage * memory.stage_bytes, columns);
-  }
-  __device__ static ValueTile values_in(int stage) {
-    return ValueTile(memory.values_at + stage * memory.stage_bytes, columns);
-  }
-  __device__ static KeptWeights kept_in(int stage) {
-    return KeptWeights(memory.kept_at + stage * memory.stage_bytes, rows);
-  }
-
   /// Adds a tile of keys, given the products of its strip.
-  __device__ void add_tile(PairStrip& strip, const ColumnTile& tile, const ValueTile& value) {
+  __device__ void add_tile(PairStrip& strip, const ColumnTile& tile) {
     if (tile.all_seen)
       logits_of_tile<true>(strip, tile);
     else
@@ -242,7 +223,7 @@ class ForwardBlock : BlockOfRows<Spec, true> {
       for_strip<PairStrip>([&](int c, int e) { strip.at[c][e] = weight<true>(strip.at[c][e], c, e, tile); });
     else
       for_strip<PairStrip>([&](int c, int e) { strip.at[c][e] = weight<false>(strip.at[c][e], c, e, tile); });
-    add_product(out_, strip, value);
+    add_product(out_, strip, this->column_values());
   }
 
   template <bool all_seen>
@@ -269,7 +250,7 @@ class ForwardBlock : BlockOfRows<Spec, true> {
     }
     if (spec_.renormalizes()) softmax_.weight[e / 2] += exponential;
     if (spec_.has_rows()) rows_.take_weight(e / 2, exponential);
-    if (spec_.has_dropout()) exponential *= kept_in(stage_).factor(call_, i - block_row_, at);
+    if (spec_.has_dropout()) exponential *= this->kept_factor(i, at, tile.first);
     if (spec_.has_relative_values() && (all_seen || (i < call_.queries && at < tile.end)))
       offset_weights_.take(e / 2, i, at, exponential);
     return exponential;

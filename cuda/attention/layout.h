@@ -41,6 +41,22 @@ struct BlockShape {
 /// The bits of dropout for so many queries: see KeptWeights.
 FOVEA_HD constexpr int kept_bytes(int queries) { return 16 * queries; }
 
+/// The memory of a block's tiles, from byte 0 on: rows of queries or keys and, with `own_values`, of gradients of the
+/// output or values for the block's own rows; then a stage, or two, of a tile's columns: rows of keys or queries, with
+/// `values` those of values or gradients, the bits of dropout for `kept_queries` queries, and so many numbers of each
+/// column. What belongs to columns has its place in the first stage here; the next stage lies `stage_bytes` behind it.
+struct TilesMemory {
+  int own_values_at, queries_at, values_at, kept_at, numbers_at, stage_bytes, end;
+  constexpr TilesMemory(const BlockShape& s, bool own_values, bool values, int kept_queries, int numbers)
+      : own_values_at(s.query_tile(s.rows())),
+        queries_at(own_values_at + (own_values ? s.value_tile(s.rows()) : 0)),
+        values_at(queries_at + s.query_tile(s.columns)),
+        kept_at(values_at + (values ? s.value_tile(s.columns) : 0)),
+        numbers_at(kept_at + kept_bytes(kept_queries)),
+        stage_bytes(numbers_at + numbers * s.columns * s.number_bytes - queries_at),
+        end(queries_at + s.stages * stage_bytes) {}
+};
+
 /// The memory of HiddenGradients, from byte `first` on.
 struct HiddenMemory {
   int at, end;
@@ -62,44 +78,34 @@ struct SourcesMemory {
 };
 
 struct FocusMemory {
-  int keys_at, stage_bytes, sums_at;
+  TilesMemory tiles;
+  int sums_at;
   SourcesMemory sources;
   int bytes;
   constexpr explicit FocusMemory(const BlockShape& s)
-      : keys_at(s.query_tile(s.rows())),
-        stage_bytes(s.query_tile(s.columns)),
-        sums_at(keys_at + s.stages * stage_bytes),
+      : tiles(s, false, false, 0, 0),
+        sums_at(tiles.end),
         sources(s, sums_at + (s.warps * s.number_bytes + 15) / 16 * 16),
         bytes(sources.end) {}
 };
 
-/// Numbers that end in `_at` and belong to a tile of columns are those of its first stage; the next stage lies
-/// `stage_bytes` behind it.
 struct ForwardMemory {
-  int keys_at, values_at, kept_at, stage_bytes;
+  TilesMemory tiles;
   SourcesMemory sources;
   int bytes;
   constexpr explicit ForwardMemory(const BlockShape& s)
-      : keys_at(s.query_tile(s.rows())),
-        values_at(keys_at + s.query_tile(s.columns)),
-        kept_at(values_at + s.value_tile(s.columns)),
-        stage_bytes(kept_at + kept_bytes(s.rows()) - keys_at),
-        sources(s, keys_at + s.stages * stage_bytes),
-        bytes(sources.end) {}
+      : tiles(s, false, true, s.rows(), 0), sources(s, tiles.end), bytes(sources.end) {}
 };
 
 struct QueryOwnedMemory {
-  int gradient_at, keys_at, values_at, kept_at, stage_bytes, slots_at, slot_stride, slot_bytes, ends_at;
+  TilesMemory tiles;
+  int slots_at, slot_stride, slot_bytes, ends_at;
   SourcesMemory sources;
   HiddenMemory hidden;
   int bytes;
   constexpr explicit QueryOwnedMemory(const BlockShape& s)
-      : gradient_at(s.query_tile(s.rows())),
-        keys_at(gradient_at + s.value_tile(s.rows())),
-        values_at(keys_at + s.query_tile(s.columns)),
-        kept_at(values_at + s.value_tile(s.columns)),
-        stage_bytes(kept_at + kept_bytes(s.rows()) - keys_at),
-        slots_at(keys_at + s.stages * stage_bytes),
+      : tiles(s, true, true, s.rows(), 0),
+        slots_at(tiles.end),
         slot_stride(s.columns + 1),
         slot_bytes(s.rows() * slot_stride * s.number_bytes),
         ends_at(slots_at + s.slots * slot_bytes),
@@ -109,20 +115,13 @@ struct QueryOwnedMemory {
 };
 
 struct KeyOwnedMemory {
-  int values_at, queries_at, gradient_at, kept_at, numbers_at, stage_bytes;
+  static constexpr int numbers = 5;  ///< the members of QueryNumbers
+  TilesMemory tiles;
   SourcesMemory sources;
   HiddenMemory hidden;
   int bytes;
   constexpr explicit KeyOwnedMemory(const BlockShape& s)
-      : values_at(s.query_tile(s.rows())),
-        queries_at(values_at + s.value_tile(s.rows())),
-        gradient_at(queries_at + s.query_tile(s.columns)),
-        kept_at(gradient_at + s.value_tile(s.columns)),
-        numbers_at(kept_at + kept_bytes(s.columns)),
-        stage_bytes(numbers_at + 5 * s.columns * s.number_bytes - queries_at),
-        sources(s, queries_at + s.stages * stage_bytes),
-        hidden(s, sources.end),
-        bytes(hidden.end) {}
+      : tiles(s, true, true, s.columns, numbers), sources(s, tiles.end), hidden(s, sources.end), bytes(hidden.end) {}
 };
 
 constexpr int shared_bytes(Pass pass, const BlockShape& shape) {

@@ -74,12 +74,22 @@ const char* name_of(Side side) {
   return names[static_cast<int>(side)];
 }
 
-/// The cases of a switch over captures: "case 0: return Index::head;".
-template <class Text>
-std::string cases(std::size_t count, const Text& text) {
-  std::string all;
-  for (std::size_t k = 0; k < count; ++k) all += fmt::format("      case {}: return {};\n", k, text(k));
-  return all;
+/// A member function of a Spec that returns a number or truth.
+template <class T>
+std::string fact(const char* name, T value) {
+  return fmt::format("  static __device__ constexpr auto {}() {{ return {}; }}\n", name, value);
+}
+
+/// A member function of a Spec that returns text(value) for the number of each value, and `otherwise` for others.
+template <class T, class Text>
+std::string table(const char* name, const std::vector<T>& values, const char* otherwise, const Text& text) {
+  std::string all = fmt::format("  static __device__ constexpr auto {}(int k) {{\n    switch (k) {{\n", name);
+  for (std::size_t k = 0; k < values.size(); ++k) all += fmt::format("      case {}: return {};\n", k, text(values[k]));
+  return all + fmt::format("      default: return {};\n    }}\n  }}\n", otherwise);
+}
+template <class T>
+std::string table(const char* name, const std::vector<T>& values, const char* otherwise) {
+  return table(name, values, otherwise, [](T value) { return fmt::format("{}", value); });
 }
 
 }  // namespace
@@ -213,14 +223,40 @@ std::vector<double> constants_of(const SpecOfCall& spec) {
   return all;
 }
 
+/// What the kernels ask a Spec (pairs.cuh), beside its formulas.
+std::string facts_of(const SpecOfCall& spec) {
+  std::vector<int> slots(spec.indices.size());
+  for (int k = 0, slot = 0; k < std::ssize(slots); ++k)
+    if (spec.wants[k] && spec.indices[k] == Index::offset) slots[k] = slot++;
+  std::string all = fact("captures", spec.indices.size()) + fact("logits", spec.logits);
+  all += table("index", spec.indices, "cuda::Index::head",
+               [](Index index) { return fmt::format("cuda::Index::{}", name_of(index)); });
+  all += table("wants", spec.wants, "false");
+  all += fact("slots", spec.block.slots) + table("slot", slots, "0");
+  all += fact("sources", spec.block.sources) + fact("pointers", spec.pointers) + fact("segment", spec.block.segment);
+  all += table("side", spec.sides, "cuda::Side::all",
+               [](Side side) { return fmt::format("cuda::Side::{}", name_of(side)); });
+  all += table("array_of_source", spec.source_arrays, "0") + table("array", spec.arrays, "0");
+  all += fact("makes_score", spec.kernel.score) + fact("makes_values", spec.kernel.values);
+  all += fact("has_focus", spec.has_focus) + fact("has_output", spec.has_output) + fact("has_hidden", spec.has_hidden);
+  all += fact("has_product", spec.has_product) + fact("has_window", spec.has_window) + fact("has_sink", spec.has_sink);
+  all += fact("has_dropout", spec.has_dropout) + fact("renormalizes", spec.renormalizes);
+  all += fact("has_densities", spec.has_densities) + fact("has_relative_values", spec.has_relative_values);
+  all += fact("has_rows", spec.has_rows) + fact("continues", spec.continues);
+  return all + fact("is_approximate", spec.rounds);
+}
+
+const char* function_of(Pass pass) {
+  constexpr const char* names[] = {"attention_focus", "attention_forward", "attention_query_gradients",
+                                   "attention_key_gradients"};
+  return names[static_cast<int>(pass)];
+}
+
 std::string kernel_text(const SpecOfCall& spec) {
-  const Pass pass = spec.kernel.pass;
-  const std::size_t n = spec.indices.size();
   const BlockShape& block = spec.block;
   const char* number = spec.number == DType::f64 ? "double" : "float";
-  std::string functions;
+  std::string functions, members;
   std::size_t first = 0;  // of the expression's constants
-  std::string members;
   auto add = [&](const char* name, const Expression& expression, bool is_gradient) {
     functions += source_of(expression, fmt::format("{}_expression", name));
     if (is_gradient)
@@ -244,10 +280,6 @@ std::string kernel_text(const SpecOfCall& spec) {
   };
   add("logit", spec.logit, false), add("logit_gradients", spec.logit_gradients, true);
   add("weight", spec.weight, false), add("weight_gradients", spec.weight_gradients, true);
-  std::size_t slot = 0;
-  std::vector<std::size_t> slots(n, 0);
-  for (std::size_t k = 0; k < n; ++k)
-    if (spec.wants[k] && spec.indices[k] == Index::offset) slots[k] = slot++;
   return fmt::format(
       R"(#include "cuda/attention/focus.cuh"
 #include "tensor/formula/gpu_math.h"
@@ -259,67 +291,15 @@ struct Spec {{
   using Number = T;
   using Factor = {factor};
   static constexpr int width = {width}, value_width = {value_width}, warps = {warps}, columns = {columns},
-                       most = {most}, most_slots = {slots}, most_always = {always},
+                       most = {most}, most_slots = {slots}, most_sources = {sources}, most_always = {always},
                        most_dilations = {dilations}, most_masks = {masks};
-  static constexpr int most_sources = {sources};
   static constexpr cuda::BlockShape shape() {{
     return {{warps, columns, width, value_width, sizeof(Factor), sizeof(Number), most_slots, most_sources, {arrays},
             {hidden}, {segment}, {stages}}};
   }}
-  static __device__ constexpr int sources() {{ return most_sources; }}
-  static __device__ constexpr int pointers() {{ return {pointers}; }}
-  static __device__ constexpr int segment() {{ return {segment}; }}
   static __device__ constexpr int key_step(int count) {{ return shape().key_step(count); }}
-  static __device__ constexpr cuda::Side side(int s) {{
-    switch (s) {{
-{sides}      default: return cuda::Side::all;
-    }}
-  }}
-  static __device__ constexpr int array_of_source(int s) {{
-    switch (s) {{
-{source_arrays}      default: return 0;
-    }}
-  }}
-  static __device__ constexpr int array(int k) {{
-    switch (k) {{
-{capture_arrays}      default: return 0;
-    }}
-  }}
-  static __device__ constexpr bool has_hidden() {{ return {hidden}; }}
-  static __device__ constexpr bool has_output() {{ return {output}; }}
-  static __device__ constexpr bool has_focus() {{ return {focus}; }}
-  static __device__ constexpr bool has_rows() {{ return {rows}; }}
-  static __device__ constexpr bool continues() {{ return {continues}; }}
-  static __device__ constexpr int captures() {{ return {captures}; }}
-  static __device__ constexpr int logits() {{ return {logits}; }}
-  static __device__ constexpr int slots() {{ return {slots}; }}
-  static __device__ constexpr cuda::Index index(int k) {{
-    switch (k) {{
-{indices}      default: return cuda::Index::head;
-    }}
-  }}
-  static __device__ constexpr bool wants(int k) {{
-    switch (k) {{
-{wanted}      default: return false;
-    }}
-  }}
-  static __device__ constexpr int slot(int k) {{
-    switch (k) {{
-{slot_numbers}      default: return 0;
-    }}
-  }}
-  static __device__ constexpr bool has_product() {{ return {product}; }}
-  static __device__ constexpr bool makes_score() {{ return {score}; }}
-  static __device__ constexpr bool makes_values() {{ return {values}; }}
   static __device__ constexpr bool makes_source(int s) {{ return {made_sources}u >> s & 1; }}
-  static __device__ constexpr bool has_window() {{ return {window}; }}
-  static __device__ constexpr bool has_sink() {{ return {sink}; }}
-  static __device__ constexpr bool has_dropout() {{ return {dropout}; }}
-  static __device__ constexpr bool renormalizes() {{ return {renormalizes}; }}
-  static __device__ constexpr bool has_densities() {{ return {densities}; }}
-  static __device__ constexpr bool has_relative_values() {{ return {relative}; }}
-  static __device__ constexpr bool is_approximate() {{ return {rounds}; }}
-{members}
+{facts}{members}
   T constants[{constants}];
 }};
 extern "C" __global__ void __launch_bounds__({threads}, 1) {kernel}(
@@ -331,32 +311,13 @@ extern "C" __global__ void __launch_bounds__({threads}, 1) {kernel}(
       fmt::arg("functions", functions), fmt::arg("number", number),
       fmt::arg("factor", spec.rounds ? "cuda::Bf16" : number), fmt::arg("width", block.width),
       fmt::arg("value_width", block.value_width), fmt::arg("warps", block.warps), fmt::arg("columns", block.columns),
-      fmt::arg("most", std::max<std::size_t>(n, 1)), fmt::arg("slots", block.slots), fmt::arg("captures", n),
-      fmt::arg("always", spec.always), fmt::arg("dilations", spec.dilations), fmt::arg("masks", spec.masks),
-      fmt::arg("logits", spec.logits),
-      fmt::arg("indices",
-               cases(n, [&](std::size_t k) { return fmt::format("cuda::Index::{}", name_of(spec.indices[k])); })),
-      fmt::arg("wanted", cases(n, [&](std::size_t k) { return spec.wants[k] ? "true" : "false"; })),
-      fmt::arg("slot_numbers", cases(n, [&](std::size_t k) { return slots[k]; })),
-      fmt::arg("product", spec.has_product), fmt::arg("window", spec.has_window), fmt::arg("score", spec.kernel.score),
-      fmt::arg("values", spec.kernel.values), fmt::arg("made_sources", spec.kernel.sources),
-      fmt::arg("sink", spec.has_sink), fmt::arg("dropout", spec.has_dropout),
-      fmt::arg("renormalizes", spec.renormalizes), fmt::arg("densities", spec.has_densities),
-      fmt::arg("sources", block.sources), fmt::arg("arrays", block.arrays), fmt::arg("segment", block.segment),
-      fmt::arg("hidden", spec.has_hidden), fmt::arg("stages", block.stages), fmt::arg("pointers", spec.pointers),
-      fmt::arg("output", spec.has_output), fmt::arg("focus", spec.has_focus), fmt::arg("rows", spec.has_rows),
-      fmt::arg("continues", spec.continues),
-      fmt::arg("sides", cases(spec.sides.size(),
-                              [&](std::size_t s) { return fmt::format("cuda::Side::{}", name_of(spec.sides[s])); })),
-      fmt::arg("source_arrays", cases(spec.source_arrays.size(), [&](std::size_t s) { return spec.source_arrays[s]; })),
-      fmt::arg("capture_arrays", cases(n, [&](std::size_t k) { return spec.arrays[k]; })),
-      fmt::arg("relative", spec.has_relative_values), fmt::arg("rounds", spec.rounds), fmt::arg("members", members),
+      fmt::arg("most", std::max<std::size_t>(spec.indices.size(), 1)), fmt::arg("slots", block.slots),
+      fmt::arg("sources", block.sources), fmt::arg("always", spec.always), fmt::arg("dilations", spec.dilations),
+      fmt::arg("masks", spec.masks), fmt::arg("arrays", block.arrays), fmt::arg("hidden", spec.has_hidden),
+      fmt::arg("segment", block.segment), fmt::arg("stages", block.stages),
+      fmt::arg("made_sources", spec.kernel.sources), fmt::arg("facts", facts_of(spec)), fmt::arg("members", members),
       fmt::arg("constants", constants_of(spec).size()), fmt::arg("threads", 32 * block.warps),
-      fmt::arg("kernel", kernel_of_text),
-      fmt::arg("pass", pass == Pass::focus             ? "attention_focus"
-                       : pass == Pass::forward         ? "attention_forward"
-                       : pass == Pass::query_gradients ? "attention_query_gradients"
-                                                       : "attention_key_gradients"));
+      fmt::arg("kernel", kernel_of_text), fmt::arg("pass", function_of(spec.kernel.pass)));
 }
 
 /// Bytes that are equal only for calls whose kernels are equal.

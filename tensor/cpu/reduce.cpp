@@ -9,12 +9,13 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 #include "tensor/cpu/parallel.h"
 #include "tensor/cpu/row_loop.h"
-#include "tensor/element_loop.h"
 #include "tensor/provide.h"
+#include "tensor/reduction_loops.h"
 
 namespace fovea::cpu {
 
@@ -113,36 +114,19 @@ class ColumnTotals {
   double total_[stripe];
 };
 
-/// How a reduction walks x. The dimensions of x are taken in their order in memory, neighbours merged, and divided into
-/// three groups: those that are kept, those that are reduced, and the innermost one, which is contiguous and may be
-/// either kept or reduced.
-struct ReductionPlan {
-  ElementLoop<2> kept;     // offsets in x and in the result
-  ElementLoop<1> reduced;  // offsets in x
-  std::int64_t inner = 1, inner_step = 1, out_step = 0;
-  bool inner_is_reduced = true;
-};
+/// The loops of a reduction without the innermost dimension of x, which may be kept or reduced: a row of either loop is
+/// one place, where `inner` elements of x begin.
+struct ReductionPlan : ReductionLoops {
+  std::int64_t inner = 1, inner_step = 1, out_step = 0;  ///< steps in x and in the result
 
-ReductionPlan plan_reduction(const Tensor& x, const Tensor& out) {
-  auto loop = plan_loop<2>(x.shape(), {&x, &out});
-  ReductionPlan plan;
-  for (int d = 0; d < loop.rank() - 1; ++d) {
-    if (loop.strides[1][d] == 0) {
-      plan.reduced.shape.push_back(loop.shape[d]);
-      plan.reduced.strides[0].push_back(loop.strides[0][d]);
-    } else {
-      plan.kept.shape.push_back(loop.shape[d]);
-      for (int k = 0; k < 2; ++k) plan.kept.strides[k].push_back(loop.strides[k][d]);
-    }
+  ReductionPlan(const Tensor& x, const Tensor& out) : ReductionLoops(x, out) {
+    Shape &of_inner = inner_is_kept ? kept.shape : reduced.shape, &others = inner_is_kept ? reduced.shape : kept.shape;
+    inner = std::exchange(of_inner[-1], 1);
+    inner_step = inner_is_kept ? kept.strides[0][-1] : reduced.strides[0][-1];
+    if (inner_is_kept) out_step = kept.strides[1][-1];
+    others.push_back(1);
   }
-  plan.kept.shape.push_back(1);
-  plan.reduced.shape.push_back(1);
-  plan.inner = loop.inner();
-  plan.inner_step = loop.strides[0][-1];
-  plan.out_step = loop.strides[1][-1];
-  plan.inner_is_reduced = plan.out_step == 0;
-  return plan;
-}
+};
 
 /// Computes results that are each the total of R rows of n contiguous elements. If there are few results, the rows (or
 /// the elements of each row, if there are few long rows) are divided into `splits` parts for the threads, and the
@@ -225,51 +209,43 @@ void reduce_columns(const ReductionPlan& plan, const T* x, T* out) {
   }
 }
 
-/// Returns a view of `out` with x's shape: each element of x then has the position of its result.
-Tensor spread_over(const Tensor& x, const Tensor& out) {
-  Shape steps = out.strides();
-  for (int d = 0; d < x.rank(); ++d)
-    if (out.shape()[d] == 1) steps[d] = 0;
-  return out.as_strided(x.shape(), steps);
-}
-
-/// Sums integers of type T in i64; exact up to 2^63.
+/// Adds integers of type T to the results, in i64; exact up to 2^63.
 template <class T>
-void sum_integers(const Tensor& x, Tensor& out) {
-  out.fill(0);
-  if (x.elements() == 0) return;
-  Tensor target = spread_over(x, out);
-  auto loop = plan_loop<2>(x.shape(), {&x, &target});
+void add_integers(const ElementLoop<2>& loop, const T* x, std::int64_t* out) {
   const std::int64_t step = loop.strides[0][-1], out_step = loop.strides[1][-1];
-  const T* first = x.data<T>();
-  std::int64_t* to = out.mutable_data<std::int64_t>();
   loop.for_rows(0, loop.rows(), [&](auto& offset) {
-    const T* from = first + offset[0];
+    const T* from = x + offset[0];
     if (out_step == 0) {
       std::int64_t total = 0;
       if (step == 1)
         for (std::int64_t i = 0; i < loop.inner(); ++i) total += static_cast<std::int64_t>(from[i]);
       else
         for (std::int64_t i = 0; i < loop.inner(); ++i) total += static_cast<std::int64_t>(from[i * step]);
-      to[offset[1]] += total;
+      out[offset[1]] += total;
     } else {
       for (std::int64_t i = 0; i < loop.inner(); ++i)
-        to[offset[1] + i * out_step] += static_cast<std::int64_t>(from[i * step]);
+        out[offset[1] + i * out_step] += static_cast<std::int64_t>(from[i * step]);
     }
   });
 }
 
 template <class Op>
-void reduce_all(const Tensor& x, Tensor& out) {
-  if (x.elements() == 0) return out.fill(Op::identity);
-  ReductionPlan plan = plan_reduction(x, spread_over(x, out));
-  if (plan.inner > 1 && plan.inner_step != 1) return reduce_all<Op>(x.contiguous(), out);
+void reduce(const Op& op, const Tensor& x, Tensor& out) {
+  if (x.elements() == 0 || !is_float(x.dtype())) out.fill(Op::identity);
+  if (x.elements() == 0) return;
+  const ReductionPlan plan(x, out);
+  if (!is_float(x.dtype()))
+    return visit(x.dtype(), [&](auto type) {
+      using T = typename decltype(type)::type;
+      if constexpr (std::is_integral_v<T>) add_integers(plan.all, x.data<T>(), out.mutable_data<std::int64_t>());
+    });
+  if (plan.inner > 1 && plan.inner_step != 1) return reduce(op, x.contiguous(), out);
   visit_real(Op::name, x.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    if (plan.inner_is_reduced)
-      reduce_rows<Op>(plan, x.data<T>(), out.mutable_data<T>());
-    else
+    if (plan.inner_is_kept)
       reduce_columns<Op>(plan, x.data<T>(), out.mutable_data<T>());
+    else
+      reduce_rows<Op>(plan, x.data<T>(), out.mutable_data<T>());
   });
 }
 
@@ -323,13 +299,8 @@ void global_norm(std::span<const Tensor> tensors, Tensor& out) {
 }
 
 const Provide provide(Device::cpu, [](Kernels& table) {
-  provide_list(table.reductions, formula::Reductions{}, []<class Op>(const Op&, const Tensor& x, Tensor& out) {
-    if (is_float(x.dtype())) return reduce_all<Op>(x, out);
-    visit(x.dtype(), [&](auto type) {
-      using T = typename decltype(type)::type;
-      if constexpr (std::is_integral_v<T>) sum_integers<T>(x, out);
-    });
-  });
+  provide_list(table.reductions, formula::Reductions{},
+               [](const auto& op, const Tensor& x, Tensor& out) { reduce(op, x, out); });
   table.global_norm = global_norm;
 });
 

@@ -281,6 +281,19 @@ BOOST_AUTO_TEST_CASE(logits_of_ten_thousand, *with_cuda()) {
   }
 }
 
+/// Nearly all of a pointer's mass is at one key, from which on kernels compute what lies behind as 1 − F, a difference
+/// of nearly equal numbers.
+BOOST_AUTO_TEST_CASE(saturated_pointers, *with_cuda()) {
+  for (const char* kind : {"window", "window(use=additive)", "window(segment=5)", "window(mask=prob_or) + gaussian"})
+    for (const Case& c : {Case{70, 70}, Case{1, 130}}) {
+      Case far = c, near = c;
+      far.scale = 150;
+      check_against_the_cpu(kind, Place::cross, far, 1e-8);
+      near.scale = 6, near.dtype = DType::f32;
+      check_against_the_cpu(kind, Place::cross, near, 1e-4);
+    }
+}
+
 BOOST_AUTO_TEST_CASE(the_backward_pass_may_run_again, *with_cuda()) {
   AttentionEngineScope fused(AttentionEngine::fused);
   for (const char* kind : {"gaussian", "window", "relative(clip=3)", "persistent", "flexible"}) {
