@@ -6,7 +6,7 @@
 #include "experiments/support/metrics/lead.h"
 #include "experiments/support/metrics/text_metrics.h"
 #include "experiments/support/program/program.h"
-#include "experiments/support/report/score_report.h"
+#include "experiments/support/report/comparison_table.h"
 #include "experiments/support/text/words.h"
 
 namespace {

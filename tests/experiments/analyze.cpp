@@ -62,7 +62,7 @@ struct OwnOptions : SequenceOptions {
   }
 };
 TrainingResult no_training(SequenceModel&, const OwnOptions&, const PairData&, const Run&) { return {}; }
-const RegisteredTask own_task(sequence_task("own", "a task of the tests", no_training));
+const RegisteredTask own_task(sequence_task<OwnOptions>("own", "a task of the tests", no_training));
 
 }  // namespace
 

@@ -6,7 +6,7 @@
 
 #include "experiments/support/program/json_file.h"
 #include "experiments/support/program/run_directory.h"
-#include "experiments/support/text/number.h"
+#include "experiments/support/text/words.h"
 #include "tests/experiments/markup.h"
 #include "tests/experiments/programs.h"
 

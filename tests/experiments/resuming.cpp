@@ -5,7 +5,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "experiments/support/program/json_file.h"
-#include "experiments/support/text/number.h"
+#include "experiments/support/text/words.h"
 #include "tests/experiments/programs.h"
 
 using namespace fovea;

@@ -4,9 +4,8 @@
 
 #include <boost/test/unit_test.hpp>
 
-#include "experiments/support/program/checksum.h"
+#include "experiments/support/program/files.h"
 #include "experiments/support/report/attention_pictures.h"
-#include "experiments/support/report/drawing.h"
 #include "experiments/support/report/run_collection.h"
 #include "experiments/support/report/sheet.h"
 #include "experiments/support/text/words.h"
