@@ -149,7 +149,4 @@ class Trainee {
   std::unique_ptr<AdamW> optimizer_;
 };
 
-/// `benchmark step --processes N`.
-void benchmark_processes(const Cli& cli, const StepOptions& options);
-
 }  // namespace fovea

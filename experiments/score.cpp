@@ -6,7 +6,7 @@
 #include "experiments/support/metrics/lead.h"
 #include "experiments/support/metrics/text_metrics.h"
 #include "experiments/support/program/program.h"
-#include "experiments/support/report/score_report.h"
+#include "experiments/support/report/comparison_table.h"
 #include "experiments/support/text/words.h"
 
 namespace {
@@ -18,7 +18,7 @@ struct ScoreOptions {
   std::vector<std::string> references, compared;
   TextMetricOptions text;
   enum class Letters { usual, lower, mixed } letters = Letters::usual;
-  bool join_subwords = false, split_compounds = false, json = false, list = false;
+  bool split_compounds = false, json = false, list = false;
   int lead = 0;
   BootstrapOptions bootstrap;
 
@@ -39,7 +39,6 @@ struct ScoreOptions {
     cli.choice("--tokenize", text.tokenization, named_tokenizations(),
                "tokenization of --metrics sacrebleu: char for single characters, intl for punctuation of all scripts, "
                "zh for Chinese");
-    cli.option("--join-subwords", join_subwords, "join the units of subword-nmt, which end in '@@', in all files");
     cli.option("--split-compounds", split_compounds,
                "replace a-b by a ##AT##-##AT## b in all files, as papers on WMT's English-German do");
     cli.option("--lead", lead,
@@ -62,18 +61,9 @@ void print_list() {
   fmt::print("{}", table.text());
 }
 
-/// Joins the units of subword-nmt: deletes `@@ `, and an `@@` at the end.
-std::string join_subwords(std::string line) {
-  constexpr std::string_view joint = "@@ ";
-  for (std::size_t at = 0; (at = line.find(joint, at)) != std::string::npos;) line.erase(at, joint.size());
-  if (line.ends_with("@@")) line.resize(line.size() - 2);
-  return line;
-}
-
 TextFile read(const ScoreOptions& options, const std::string& path, bool is_reference) {
   TextFile file = read_lines(path);
   for (std::string& line : file.lines) {
-    if (options.join_subwords) line = join_subwords(line);
     if (options.split_compounds) line = split_compounds(line);
     if (options.lead > 0 && !is_reference) line = lead(line, options.lead);
   }

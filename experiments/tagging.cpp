@@ -1,5 +1,5 @@
 // Tagging, a label for every word of a sentence: a complete task of one's own, with its model.
-#include "experiments/support/analysis/model_runs.h"
+#include "experiments/support/analysis/analyzed_run.h"
 #include "experiments/support/analysis/task.h"
 #include "experiments/support/data/generated.h"
 #include "experiments/support/data/pair_data.h"

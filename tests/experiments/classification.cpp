@@ -34,8 +34,7 @@ BOOST_AUTO_TEST_SUITE(classification)
 BOOST_AUTO_TEST_CASE(a_comparison_leaves_its_page_its_examples_and_runs_that_label_text) {
   Folder folder;
   const std::string out = (folder / "out").string();
-  const Ended trained = agreement(tiny_classifier(out, {"--compare", "global; gaussian"}));
-  BOOST_TEST_REQUIRE(trained.status == 0, trained.err);
+  succeeded(agreement(tiny_classifier(out, {"--compare", "global; gaussian"})));
   for (const char* file : {"report.html", "config.json", "run.json", "data.json", "global-seed-1/examples.test.jsonl",
                            "global-seed-1/log.jsonl", "global-seed-1/config.json", "gaussian-seed-1/pictures.json",
                            "gaussian-seed-1/result.json", "gaussian-seed-1/report.html"})
@@ -46,9 +45,7 @@ BOOST_AUTO_TEST_CASE(a_comparison_leaves_its_page_its_examples_and_runs_that_lab
     return agreement(joined({"--model", model, "--label", (folder / "new.txt").string()}, more));
   };
   const std::string model = out + "/global-seed-1";
-  const Ended labels = label(model), probabilities = label(model, {"--probabilities"});
-  BOOST_TEST(labels.status == 0, labels.err);
-  BOOST_TEST_REQUIRE(probabilities.status == 0, probabilities.err);
+  const Ended labels = succeeded(label(model)), probabilities = succeeded(label(model, {"--probabilities"}));
   std::istringstream of_labels(labels.out), of_both(probabilities.out);
   int lines = 0;
   for (std::string name, line; std::getline(of_labels, name); ++lines) {
@@ -79,10 +76,9 @@ BOOST_AUTO_TEST_CASE(a_comparison_leaves_its_page_its_examples_and_runs_that_lab
 BOOST_AUTO_TEST_CASE(rows_of_a_comparison_differ_in_any_flags_of_model_and_training) {
   Folder folder;
   const std::filesystem::path out = folder / "out";
-  const Ended trained = agreement(tiny_classifier(
+  succeeded(agreement(tiny_classifier(
       out.string(), {"--compare", "global; wide: --model-dim 12 --attention gaussian(layers=2); --updates 3", "--seeds",
-                     "2", "--seed", "5"}));
-  BOOST_TEST_REQUIRE(trained.status == 0, trained.err);
+                     "2", "--seed", "5"})));
   for (const char* run : {"global-seed-5", "wide-seed-6", "updates-3-seed-6"})
     BOOST_TEST(std::filesystem::exists(out / run / "best.safetensors"), run);
   const Json wide = load_json(out / "wide-seed-6" / "config.json");
@@ -96,22 +92,20 @@ BOOST_AUTO_TEST_CASE(rows_of_a_comparison_differ_in_any_flags_of_model_and_train
   BOOST_TEST(contains(page, ">layer 2: weights</text>"));  // of the row's own attention, in its own width
   // A row is what a run of its flags alone would be.
   const std::filesystem::path alone = folder / "alone";
-  BOOST_TEST(agreement(tiny_classifier(alone.string(),
-                                       {"--model-dim", "12", "--attention", "gaussian(layers=2)", "--seed", "6"}))
-                 .status == 0);
+  succeeded(agreement(
+      tiny_classifier(alone.string(), {"--model-dim", "12", "--attention", "gaussian(layers=2)", "--seed", "6"})));
   BOOST_TEST(contents(alone / "best.safetensors") == contents(out / "wide-seed-6" / "best.safetensors"));
-  BOOST_TEST(agreement({"--resume", out.string()}).status == 0);  // all is there already
+  succeeded(agreement({"--resume", out.string()}));  // all is there already
 }
 
 BOOST_AUTO_TEST_CASE(a_row_has_its_own_precision) {
   Folder folder;
   const std::filesystem::path out = folder / "out", alone = folder / "alone";
   const std::vector<std::string> model{"--model-dim", "32", "--precision", "bf16"};
-  BOOST_TEST_REQUIRE(agreement(tiny_classifier(alone.string(), model)).status == 0);
-  BOOST_TEST_REQUIRE(agreement(tiny_classifier(out.string(), {"--model-dim", "32", "--compare",
-                                                              "f32: --precision f32; half: --precision bf16; "
-                                                              "again: --precision f32"}))
-                         .status == 0);
+  succeeded(agreement(tiny_classifier(alone.string(), model)));
+  succeeded(agreement(tiny_classifier(out.string(), {"--model-dim", "32", "--compare",
+                                                     "f32: --precision f32; half: --precision bf16; "
+                                                     "again: --precision f32"})));
   auto best = [](const std::filesystem::path& run) { return contents(run / "best.safetensors"); };
   BOOST_TEST(best(out / "half-seed-1") == best(alone));
   BOOST_TEST(best(out / "half-seed-1") != best(out / "f32-seed-1"));
@@ -121,7 +115,7 @@ BOOST_AUTO_TEST_CASE(a_row_has_its_own_precision) {
 BOOST_AUTO_TEST_CASE(the_texts_of_a_file_are_labelled_one_by_one) {
   const Folder folder;
   const std::string out = (folder / "out").string();
-  BOOST_TEST(agreement(tiny_classifier(out, {"--compare", "gaussian"})).status == 0);
+  succeeded(agreement(tiny_classifier(out, {"--compare", "gaussian"})));
   struct Case {
     std::string name, text;
     int labels;
@@ -173,10 +167,9 @@ BOOST_AUTO_TEST_CASE(test_texts_that_are_also_training_texts_are_counted) {
     folder.write(std::string("train") + ending, lines(0, 300, label, line) + lines(900, 901, *label ? "y" : "", line));
     folder.write(std::string("dev") + ending, lines(291, 391, label, line));
     folder.write(std::string("test") + ending, lines(298, 498, label, line));
-    const Ended done =
+    const Ended done = succeeded(
         ended(program, {"--data", folder.path.string(), "--updates", "1", "--model-dim", "8", "--feed-forward-dim", "8",
-                        "--layers", "1", "--min-count", "1", "--out", (folder / "out").string()});
-    BOOST_TEST(done.status == 0, done.err);
+                        "--layers", "1", "--min-count", "1", "--out", (folder / "out").string()}));
     BOOST_TEST(
         contains(done.out, std::string("warning: ") + expected + " are also training texts\n") == (*expected != 0),
         done.out);
@@ -223,10 +216,9 @@ BOOST_AUTO_TEST_CASE(what_is_refused_names_its_flag_reads_no_data_and_leaves_not
 BOOST_AUTO_TEST_CASE(a_page_has_table_curves_and_maps_of_every_attention) {
   Folder folder;
   const std::filesystem::path out = folder / "out";
-  const Ended trained = agreement(
+  succeeded(agreement(
       tiny_classifier(out.string(), {"--compare", "global; relative(layers=2); gaussian; window(use=additive)",
-                                     "--seeds", "2", "--updates", "30", "--evaluate-every", "10"}));
-  BOOST_TEST_REQUIRE(trained.status == 0, trained.err);
+                                     "--seeds", "2", "--updates", "30", "--evaluate-every", "10"})));
   const std::string html = contents(out / "report.html");
   BOOST_TEST(markup_error(html) == "");
   BOOST_TEST(html.size() < 1'000'000u);
@@ -255,7 +247,7 @@ BOOST_AUTO_TEST_CASE(a_page_has_table_curves_and_maps_of_every_attention) {
 BOOST_AUTO_TEST_CASE(examples_are_the_test_texts_with_gold_and_predicted_class) {
   Folder folder;
   const std::string out = (folder / "out").string();
-  BOOST_TEST_REQUIRE(agreement(tiny_classifier(out)).status == 0);
+  succeeded(agreement(tiny_classifier(out)));
   const LabelledTexts data(*generate_agreement("generated:train=100,dev=20,test=20", false));
   const std::vector<TextPair>& texts = data[Part::test];
   const std::optional<RunResult> run = load_result(out);

@@ -90,10 +90,9 @@ std::string finding(const Ended& done) {
 }
 
 std::string refusal(const Folder& folder) {
-  const Ended done = analysis(folder.path);
-  BOOST_TEST(done.status == 2, done.out);
-  const std::string last = without_warnings(done.err);
-  BOOST_TEST(std::ranges::count(last, '\n') == 1, done.err);
+  const std::string done = refusal_of(analysis(folder.path));
+  const std::string last = without_warnings(done);
+  BOOST_TEST(std::ranges::count(last, '\n') == 1, done);
   return last;
 }
 
@@ -209,21 +208,19 @@ BOOST_AUTO_TEST_CASE(a_vocabulary_may_be_in_one_file) {
 BOOST_AUTO_TEST_CASE(analyze_looks_into_them) {
   const std::string text = "the cat sat";
   for (const std::string name : {"gpt2", "bert", "t5"}) {
-    const Ended map = ended("analyze", {model_of(name), "--text", text});
-    BOOST_TEST(map.status == 0, map.err);
+    const Ended map = succeeded(ended("analyze", {model_of(name), "--text", text}));
     BOOST_TEST(without_warnings(map.err) == "", map.err);
     BOOST_TEST(std::ranges::count(map.err, '\n') == 1, map.err);  // of half precision
     BOOST_TEST(contains(map.out, "the"), map.out);
   }
   Folder folder;
   const std::string data = folder.write("texts.txt", "the cat\nsat on a mat\nthe dog ran\nwe eat eggs\n" + text + "\n");
-  const Ended mass = ended("analyze", {"mass", model_of("gpt2"), "--data", data});
-  BOOST_TEST(mass.status == 0, mass.err);
+  const Ended mass = succeeded(ended("analyze", {"mass", model_of("gpt2"), "--data", data}));
   BOOST_TEST(contains(ended("analyze", {"mass", model_of("gpt2")}).err,
                       "gpt2: a model of Hugging Face has no data of its own; name some with --data"));
   const std::vector<std::string> vary{"vary", model_of("t5"), "--vary", "beam=1,2"};
   BOOST_TEST(contains(ended("analyze", vary).err, "t5: a model of Hugging Face has no data of its own"));
-  BOOST_TEST(ended("analyze", joined(vary, {"--data", few_sentences})).status == 0);
+  succeeded(ended("analyze", joined(vary, {"--data", few_sentences})));
   BOOST_TEST(contains(ended("analyze", {"model", model_of("t5")}).out, "t5(buckets=8, max_distance=20)"));
 }
 
@@ -248,8 +245,7 @@ BOOST_AUTO_TEST_CASE(training_begins_with_them_and_another_attention) {
     BOOST_TEST(done.status == 0, program << done.out << done.err);
     const bool has_parameters = program != "translate";
     BOOST_TEST(contains(done.err, "which keep their initial ones: ") == has_parameters, done.err);
-    const Ended map = ended("analyze", {out, "--text", "the cat"});
-    BOOST_TEST(map.status == 0, map.err);
+    succeeded(ended("analyze", {out, "--text", "the cat"}));
     const auto trained = load_tokenizer(out), published = load_tokenizer(model_of(model));
     BOOST_TEST(written(*trained, "the eggs") == written(*published, "the eggs"));
   }
@@ -275,8 +271,7 @@ BOOST_AUTO_TEST_CASE(a_classifier_is_taken_over_by_the_names_of_its_classes) {
     return ended("sentiment", {"--preset", model_of("bert"), "--data", data, "--updates", "1", "--rate", "1e-12",
                                "--out", out, "--dropout", "0"});
   };
-  const Ended alike = trained(folder.write("alike.tsv", labelled), folder / "alike");
-  BOOST_TEST_REQUIRE(alike.status == 0, alike.err);
+  const Ended alike = succeeded(trained(folder.write("alike.tsv", labelled), folder / "alike"));
   const std::string before = ended("sentiment", {"--model", model_of("bert"), "--label", labels_of}).out,
                     after = ended("sentiment", {"--model", folder / "alike", "--label", labels_of}).out;
   BOOST_TEST(before == after);

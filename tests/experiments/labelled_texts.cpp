@@ -7,8 +7,6 @@
 #include <boost/test/unit_test.hpp>
 #include <fmt/format.h>
 
-#include "experiments/support/data/agreement_data.h"
-#include "experiments/support/data/sentiment_data.h"
 #include "tests/files.h"
 
 using namespace fovea;

@@ -5,7 +5,6 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "experiments/support/text/number.h"
 #include "experiments/support/text/words.h"
 #include "tests/files.h"
 

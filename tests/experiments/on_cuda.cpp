@@ -63,9 +63,8 @@ BOOST_AUTO_TEST_CASE(every_task_trains_and_is_tested_as_on_the_cpu) {
   for (const auto& [program, flags] : tasks()) BOOST_TEST_CONTEXT(program) {
       Folder folder;
       for (const std::string device : {"cpu", "cuda"}) {
-        const Ended run = ended(program, joined(flags, {"--updates", "3", "--seed", "5", "--device", device, "--out",
-                                                        (folder / device).string()}));
-        BOOST_TEST_REQUIRE(run.status == 0, run.err);
+        succeeded(ended(program, joined(flags, {"--updates", "3", "--seed", "5", "--device", device, "--out",
+                                                (folder / device).string()})));
       }
       check_alike(folder / "cpu", folder / "cuda", 1e-5);
       const Json cpu = load_json(folder / "cpu" / "result.json"), cuda = load_json(folder / "cuda" / "result.json");
@@ -80,8 +79,7 @@ BOOST_AUTO_TEST_CASE(every_task_trains_and_is_tested_as_on_the_cpu) {
 BOOST_AUTO_TEST_CASE(updates_and_decoding_run_on_the_device, *with_kernels_on_the_host()) {
   Folder folder;
   const std::string trained = (folder / "trained").string();
-  const Ended run = ended("translate", joined(tasks().at("translate"), {"--updates", "1", "--out", trained}));
-  BOOST_TEST_REQUIRE(run.status == 0, run.err);
+  succeeded(ended("translate", joined(tasks().at("translate"), {"--updates", "1", "--out", trained})));
   std::ofstream(folder / "text") << "loru tira\n";
   auto check_fails = [&](const std::string& kernel, const std::string& program, const std::vector<std::string>& flags) {
     ::setenv("FOVEA_CUDA_ON_HOST", ("fault=" + kernel).c_str(), 1);
@@ -98,11 +96,10 @@ BOOST_AUTO_TEST_CASE(updates_and_decoding_run_on_the_device, *with_kernels_on_th
 BOOST_AUTO_TEST_CASE(fifty_updates_follow_the_losses_of_the_cpu) {
   Folder folder;
   for (const std::string device : {"cpu", "cuda"}) {
-    const Ended run = ended(
-        "sentiment", joined(small_sizes, {"--data", "generated:train=60,dev=6,test=6", "--batch-tokens", "48",
-                                          "--schedule", "constant(rate=3e-3)", "--evaluate-every", "25", "--updates",
-                                          "50", "--device", device, "--out", (folder / device).string()}));
-    BOOST_TEST_REQUIRE(run.status == 0, run.err);
+    succeeded(ended("sentiment",
+                    joined(small_sizes, {"--data", "generated:train=60,dev=6,test=6", "--batch-tokens", "48",
+                                         "--schedule", "constant(rate=3e-3)", "--evaluate-every", "25", "--updates",
+                                         "50", "--device", device, "--out", (folder / device).string()})));
   }
   BOOST_TEST(log_of(folder / "cpu").size() == 6u);
   check_alike(folder / "cpu", folder / "cuda", 1e-4);
@@ -117,11 +114,9 @@ BOOST_AUTO_TEST_CASE(a_run_continues_on_the_other_device) {
         return ended("tagging",
                      joined(flags, {"--updates", updates, "--device", device, "--out", (folder / name).string()}));
       };
-      BOOST_TEST_REQUIRE(train("whole", "4", "cpu").status == 0);
-      BOOST_TEST_REQUIRE(train("parts", "2", first).status == 0);
-      const Ended rest =
-          ended("tagging", {"--resume", (folder / "parts").string(), "--updates", "4", "--device", second});
-      BOOST_TEST_REQUIRE(rest.status == 0, rest.err);
+      succeeded(train("whole", "4", "cpu"));
+      succeeded(train("parts", "2", first));
+      succeeded(ended("tagging", {"--resume", (folder / "parts").string(), "--updates", "4", "--device", second}));
       BOOST_TEST(load_json(folder / "parts" / "config.json").at("device") == second);
       BOOST_TEST(load_json(folder / "parts" / "result.json").at("training").at("updates") == 4);
       const double whole = log_of(folder / "whole").back().at("loss"),
@@ -134,22 +129,16 @@ BOOST_AUTO_TEST_CASE(a_device_that_a_saved_run_chose_and_that_is_not_here_is_tra
                      *with_kernels_on_the_host()) {
   Folder folder;
   const std::string run = (folder / "run").string(), file = run + "/config.json";
-  const Ended trained =
-      ended("translate", joined(tasks().at("translate"), {"--updates", "1", "--device", "cuda", "--out", run}));
-  BOOST_TEST_REQUIRE(trained.status == 0, trained.err);
+  succeeded(ended("translate", joined(tasks().at("translate"), {"--updates", "1", "--device", "cuda", "--out", run})));
   std::ofstream(folder / "text") << "loru tira\n";
   ::setenv("FOVEA_CUDA_ON_HOST", "devices=0", 1);
   const std::string no_gpu = "--device cuda: the NVIDIA driver finds no GPU on this machine; use --device cpu";
   for (const std::vector<std::string>& use :
        {std::vector<std::string>{"--model", run, "--decode", folder / "text"}, {"--resume", run, "--updates", "2"}}) {
-    const Ended refused = ended("translate", use), asked = ended("translate", joined(use, {"--device", "cuda"})),
-                done = ended("translate", joined(use, {"--device", "cpu"}));
-    BOOST_TEST(refused.status == 2);
-    BOOST_TEST(refused.err ==
+    BOOST_TEST(refusal_of(ended("translate", use)) ==
                "translate: " + file + " has " + no_gpu + "; --device on the command line overrides the file\n");
-    BOOST_TEST(asked.status == 2);
-    BOOST_TEST(asked.err == "translate: " + no_gpu + "\n");
-    BOOST_TEST(done.status == 0, done.err);
+    BOOST_TEST(refusal_of(ended("translate", joined(use, {"--device", "cuda"}))) == "translate: " + no_gpu + "\n");
+    succeeded(ended("translate", joined(use, {"--device", "cpu"})));
   }
   BOOST_TEST(load_json(file).at("device") == "cpu");
   std::ofstream(folder / "options.json") << R"({"device": "gpu"})";
@@ -164,16 +153,14 @@ BOOST_AUTO_TEST_CASE(a_device_that_a_saved_run_chose_and_that_is_not_here_is_tra
 BOOST_AUTO_TEST_CASE(a_trained_model_decodes_the_same_on_both_devices) {
   Folder folder;
   const std::string run = (folder / "run").string();
-  const Ended trained =
+  succeeded(
       ended("translate", joined(small_sizes, {"--data", few_sentences, "--longest", "8", "--min-count", "1",
-                                              "--updates", "40", "--schedule", "constant(rate=1e-2)", "--out", run}));
-  BOOST_TEST_REQUIRE(trained.status == 0, trained.err);
+                                              "--updates", "40", "--schedule", "constant(rate=1e-2)", "--out", run})));
   std::ofstream(folder / "text") << "loru tira\nfafi\n\nloru fafi tira\n";
   auto decoded = [&](const std::string& device, const std::vector<std::string>& more) {
-    const Ended one =
-        ended("translate", joined({"--model", run, "--decode", (folder / "text").string(), "--device", device}, more));
-    BOOST_TEST_REQUIRE(one.status == 0, one.err);
-    return one.out;
+    return succeeded(ended("translate",
+                           joined({"--model", run, "--decode", (folder / "text").string(), "--device", device}, more)))
+        .out;
   };
   for (const std::vector<std::string>& more :
        std::vector<std::vector<std::string>>{{}, {"--beam", "1"}, {"--beam", "3", "--n-best", "2", "--no-repeat", "2"}})
@@ -181,9 +168,8 @@ BOOST_AUTO_TEST_CASE(a_trained_model_decodes_the_same_on_both_devices) {
 }
 
 BOOST_AUTO_TEST_CASE(a_step_of_a_small_translator_takes_few_launches) {
-  const Ended program = ended("benchmark", {"step", "--device", "cuda", "--launches", "--json", "--batch-tokens", "64",
-                                            "--layers", "4", "--dropout", "0.3"});
-  BOOST_TEST_REQUIRE(program.status == 0, program.err);
+  const Ended program = succeeded(ended("benchmark", {"step", "--device", "cuda", "--launches", "--json",
+                                                      "--batch-tokens", "64", "--layers", "4", "--dropout", "0.3"}));
   BOOST_TEST(Json::parse(program.out).at("all_launches").get<int>() <= 350);
 }
 

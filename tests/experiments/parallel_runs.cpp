@@ -6,7 +6,7 @@
 
 #include "experiments/support/program/json_file.h"
 #include "experiments/support/program/run_directory.h"
-#include "experiments/support/text/number.h"
+#include "experiments/support/text/words.h"
 #include "tests/experiments/markup.h"
 #include "tests/experiments/programs.h"
 
@@ -75,10 +75,8 @@ BOOST_AUTO_TEST_SUITE(parallel_runs)
 BOOST_AUTO_TEST_CASE(runs_at_the_same_time_are_those_of_one_after_the_other) {
   Folder folder;
   const Texts flags{"--compare", "global; relative", "--seeds", "2", "--updates", "6"};
-  const Ended serial = ended("agreement", small(folder / "serial", flags));
-  const Ended parallel = ended("agreement", small(folder / "parallel", joined(flags, {"--jobs", "3"})));
-  BOOST_TEST_REQUIRE(serial.status == 0, serial.err);
-  BOOST_TEST_REQUIRE(parallel.status == 0, parallel.err);
+  const Ended serial = succeeded(ended("agreement", small(folder / "serial", flags)));
+  const Ended parallel = succeeded(ended("agreement", small(folder / "parallel", joined(flags, {"--jobs", "3"}))));
   require_same_runs(folder / "serial", folder / "parallel",
                     {"global-seed-1", "global-seed-2", "relative-seed-1", "relative-seed-2"});
   BOOST_TEST(table_of(serial.out) == table_of(parallel.out));
@@ -91,8 +89,7 @@ BOOST_AUTO_TEST_CASE(runs_at_the_same_time_are_those_of_one_after_the_other) {
     BOOST_TEST(contains(parallel.err, run), parallel.err);
   BOOST_TEST(!contains(parallel.err, "\r"), parallel.err);  // no terminal: nothing is redrawn
   // finished runs start no process
-  const Ended again = ended("agreement", {"--resume", (folder / "parallel").string(), "--jobs", "2"});
-  BOOST_TEST(again.status == 0, again.err);
+  const Ended again = succeeded(ended("agreement", {"--resume", (folder / "parallel").string(), "--jobs", "2"}));
   BOOST_TEST(table_of(again.out) == table_of(serial.out));
   BOOST_TEST(load_json(folder / "parallel" / "global-seed-1" / "run.json").size() == 1u);
 }
@@ -101,8 +98,7 @@ BOOST_AUTO_TEST_CASE(cores_are_shared_out) {
   Folder folder;
   auto threads_of_a_run = [&](const std::string& out, const Texts& more) {
     Process process("agreement", small(folder / out, joined({"--compare", "global; relative"}, more)), "", "4");
-    const Ended ended = process.end();
-    BOOST_TEST_REQUIRE(ended.status == 0, ended.err);
+    succeeded(process.end());
     return load_json(folder / out / "global-seed-1" / "run.json").at(0).at("threads").get<int>();
   };
   BOOST_TEST(threads_of_a_run("a", {"--jobs", "2"}) == 2);
@@ -116,8 +112,7 @@ BOOST_AUTO_TEST_CASE(rows_that_diverge_or_fail_are_reported_and_the_others_are_f
   const Texts rows{"--compare", "a: --dropout 0; b: --schedule constant(rate=1e30); c: --dropout 0.2",
                    "--clip",    "0",
                    "--updates", "4"};
-  const Ended first = ended("agreement", small(out, joined(rows, {"--jobs", "2"})));
-  BOOST_TEST_REQUIRE(first.status == 0, first.err);
+  const Ended first = succeeded(ended("agreement", small(out, joined(rows, {"--jobs", "2"}))));
   BOOST_TEST(contains(first.out, "\nb seed 1: training diverged at update "), first.out);
   std::ofstream(out / "c-seed-1" / "checkpoint.safetensors") << "no checkpoint";
   const Ended failed = ended("agreement", {"--resume", out.string(), "--updates", "6", "--jobs", "3"});
@@ -131,8 +126,7 @@ BOOST_AUTO_TEST_CASE(rows_that_diverge_or_fail_are_reported_and_the_others_are_f
   BOOST_TEST(contains(failed.out, "\nc seed 1: " + reason), failed.out);
   BOOST_TEST(load_json(out / "a-seed-1" / "result.json").at("training").at("updates") == 6);
   fs::remove(out / "c-seed-1" / "checkpoint.safetensors");
-  const Ended repaired = ended("agreement", {"--resume", out.string(), "--jobs", "3"});
-  BOOST_TEST(repaired.status == 0, repaired.err);
+  succeeded(ended("agreement", {"--resume", out.string(), "--jobs", "3"}));
   BOOST_TEST(load_json(out / "c-seed-1" / "result.json").at("training").at("updates") == 6);
 }
 
@@ -172,10 +166,8 @@ BOOST_AUTO_TEST_CASE(runs_that_are_stopped_have_checkpoints_and_go_on_with_any_n
     BOOST_TEST(!fs::exists(out / "c-seed-1" / "log.jsonl"));  // was not begun
     const std::string enough = std::to_string(std::max(updates_in(out / "a-seed-1"), updates_in(out / "b-seed-1")) + 5);
     for (const char* run : {"a-seed-1", "b-seed-1"}) BOOST_TEST(fs::exists(out / run / "checkpoint.safetensors"));
-    const Ended resumed = ended("agreement", {"--resume", out.string(), "--updates", enough, "--jobs", "3"});
-    BOOST_TEST(resumed.status == 0, resumed.err);
-    const Ended whole = ended("agreement", endless(folder / "whole", joined(rows, {"--updates", enough})));
-    BOOST_TEST(whole.status == 0, whole.err);
+    succeeded(ended("agreement", {"--resume", out.string(), "--updates", enough, "--jobs", "3"}));
+    const Ended whole = succeeded(ended("agreement", endless(folder / "whole", joined(rows, {"--updates", enough}))));
     require_same_runs(folder / "whole", out, {"a-seed-1", "b-seed-1", "c-seed-1"});
   }
 }
@@ -191,8 +183,7 @@ BOOST_AUTO_TEST_CASE(children_end_with_a_parent_that_is_killed) {
   for (int k = 0; k < 500 && !processes_with({out.string()}).empty(); ++k) ::usleep(10'000);
   BOOST_TEST(processes_with({out.string()}).empty());
   const std::string enough = std::to_string(std::max(updates_in(out / "a-seed-1"), updates_in(out / "b-seed-1")) + 1);
-  const Ended ended_well = ended("agreement", {"--resume", out.string(), "--updates", enough, "--jobs", "2"});
-  BOOST_TEST(ended_well.status == 0, ended_well.err);
+  succeeded(ended("agreement", {"--resume", out.string(), "--updates", enough, "--jobs", "2"}));
 }
 
 BOOST_AUTO_TEST_CASE(processes_with_only_make_one_experiment_together) {
@@ -204,13 +195,11 @@ BOOST_AUTO_TEST_CASE(processes_with_only_make_one_experiment_together) {
         std::make_unique<Process>("agreement", small(folder / "shared", joined(flags, {"--only", only}))));
   std::string tables;
   for (const auto& process : processes) {
-    const Ended ended = process->end();
-    BOOST_TEST(ended.status == 0, ended.err);
+    const Ended ended = succeeded(process->end());
     if (contains(ended.out, "\nmodel ")) tables += ended.out;
   }
   BOOST_TEST(count(tables, "\nmodel ") == 1u, tables);  // the last one makes it
-  const Ended serial = ended("agreement", small(folder / "serial", flags));
-  BOOST_TEST_REQUIRE(serial.status == 0, serial.err);
+  const Ended serial = succeeded(ended("agreement", small(folder / "serial", flags)));
   require_same_runs(folder / "serial", folder / "shared",
                     {"global-seed-1", "global-seed-2", "relative-seed-1", "relative-seed-2"});
   BOOST_TEST(table_of(tables) == table_of(serial.out));
@@ -223,12 +212,11 @@ BOOST_AUTO_TEST_CASE(processes_one_after_the_other_say_how_many_runs_are_finishe
   auto only = [&](const std::string& number) {
     return ended("agreement", small(out, {"--compare", "a: --dropout 0; b: --dropout 0.2", "--only", number}));
   };
-  const Ended second = only("2/2");
-  BOOST_TEST(second.status == 0, second.err);
+  const Ended second = succeeded(only("2/2"));
   BOOST_TEST(contains(second.out, "\n1 of 2 runs are finished: the last one makes the table. So far: report " + out),
              second.out);
   BOOST_TEST(!fs::exists(folder / "out" / "report.html"));
-  BOOST_TEST(ended("report", {out}).status == 0);
+  succeeded(ended("report", {out}));
   const Ended first = only("1/2");
   BOOST_TEST(contains(first.out, "\nmodel "), first.out);
   BOOST_TEST(first.out.find(" a ") < first.out.find(" b\n"), first.out);
@@ -243,9 +231,8 @@ BOOST_AUTO_TEST_CASE(a_run_that_a_living_process_makes_is_refused) {
   Process process("agreement", endless(out, joined(rows, {"--only", "1/2"})));
   BOOST_TEST(becomes_true([&] { return has_log(out / "a-seed-1"); }));
   auto refusal = [&](const Texts& flags) {
-    const Ended refused = ended("agreement", flags);
-    BOOST_TEST(refused.status == 2);
-    return refused.err;
+    const std::string refused = refusal_of(ended("agreement", flags));
+    return refused;
   };
   BOOST_TEST(refusal(endless(out, joined(rows, {"--only", "1/2"}))) ==
              fmt::format("agreement: {}/a-seed-1: another process is running in this directory\n", out.string()));
@@ -263,10 +250,9 @@ BOOST_AUTO_TEST_CASE(a_run_that_a_living_process_makes_is_refused) {
 BOOST_AUTO_TEST_CASE(an_only_that_does_not_fit_is_refused_before_anything_is_made) {
   Folder folder;
   auto refusal = [&](const Texts& flags) {
-    const Ended refused =
-        ended("agreement", joined({"--compare", "a: --dropout 0; b: --dropout 0.2", "--seeds", "3"}, flags));
-    BOOST_TEST(refused.status == 2);
-    return refused.err;
+    const std::string refused = refusal_of(
+        ended("agreement", joined({"--compare", "a: --dropout 0; b: --dropout 0.2", "--seeds", "3"}, flags)));
+    return refused;
   };
   const std::string out = (folder / "out").string();
   BOOST_TEST(refusal({"--out", out, "--only", "3/15"}) ==

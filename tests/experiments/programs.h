@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include <boost/test/unit_test.hpp>
 #include <fcntl.h>
 
 #include "tests/files.h"
@@ -68,6 +69,18 @@ class Process {
 /// Runs the program with these flags, on one thread, after `input` on standard input.
 inline Ended ended(const std::string& program, const std::vector<std::string>& flags, const std::string& input = "") {
   return Process(program, flags, input).end();
+}
+
+/// The program that has ended, which must have succeeded.
+inline Ended succeeded(Ended program) {
+  BOOST_TEST_REQUIRE(program.status == 0, program.err);
+  return program;
+}
+
+/// The message of a program that has ended, which must be an error that its user can correct.
+inline std::string refusal_of(const Ended& program) {
+  BOOST_TEST(program.status == 2, program.out);
+  return program.err;
 }
 
 /// Polls for at most a minute.

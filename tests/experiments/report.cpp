@@ -209,8 +209,7 @@ BOOST_AUTO_TEST_CASE(each_of_several_groups_has_its_name_in_every_format) {
   saved_run(a, "agreement", "global", "1100");
   saved_run(b, "translate", "gaussian", "1110");
   const auto report = [&](const char* format) {
-    const Ended made = ended("report", {a, b, "--format", format});
-    BOOST_TEST_REQUIRE(made.status == 0, made.err);
+    const Ended made = succeeded(ended("report", {a, b, "--format", format}));
     BOOST_TEST(made.err == "The runs form 2 groups (other program or other test set); each gets its own table.\n");
     return made.out;
   };
@@ -236,13 +235,10 @@ BOOST_AUTO_TEST_CASE(damaged_runs_are_refused_and_failed_ones_named) {
   saved_run(folder / "good", "agreement", "global", "1100");
   saved_run(folder / "diverged", "sentiment", "gaussian", "");
   const std::string diverged = (folder / "diverged").string() + ": training diverged at update 2\n";
-  const Ended all = ended("report", {folder.path.string()});
-  BOOST_TEST(all.status == 0);
+  const Ended all = succeeded(ended("report", {folder.path.string()}));
   BOOST_TEST(contains(all.out, "\nglobal "), all.out);
   BOOST_TEST(all.err == diverged);
-  const Ended none = ended("report", {(folder / "diverged").string()});
-  BOOST_TEST(none.status == 2);
-  BOOST_TEST(none.err == "report: " + diverged);
+  BOOST_TEST(refusal_of(ended("report", {(folder / "diverged").string()})) == "report: " + diverged);
   saved_run(folder / "truncated", "agreement", "gaussian", "1100");
   std::filesystem::resize_file(folder / "truncated/result.json", 50);
   const Ended damaged = ended("report", {folder.path.string()});
@@ -279,13 +275,11 @@ BOOST_AUTO_TEST_CASE(wrong_formats_and_places_are_refused_with_what_would_be_rig
       {{(folder / "animals.tsv").string()},
        "report: " + (folder / "animals.tsv").string() + ": is a file, expected the directory of runs\n"}};
   for (const auto& [flags, message] : mistakes) {
-    const Ended done = ended("report", flags);
-    BOOST_TEST(done.status == 2);
-    BOOST_TEST(done.err == message);
+    BOOST_TEST(refusal_of(ended("report", flags)) == message);
   }
   BOOST_TEST(std::filesystem::is_empty(out));
-  BOOST_TEST(ended("report", {run, "--out", out + "/t.tex", "--format", "latex"}).status == 0);
-  BOOST_TEST(ended("report", {run, "--out", out + "/t.dat", "--format", "csv"}).status == 0);
+  succeeded(ended("report", {run, "--out", out + "/t.tex", "--format", "latex"}));
+  succeeded(ended("report", {run, "--out", out + "/t.dat", "--format", "csv"}));
 }
 
 BOOST_AUTO_TEST_CASE(a_run_json_of_any_content_stops_no_report) {

@@ -162,9 +162,8 @@ BOOST_AUTO_TEST_CASE(mistakes_are_refused_in_one_line) {
   }
   BOOST_TEST(contents(own) == "# Results\n");
   const RunDirectory lock = RunDirectory::resume(folder.path);
-  const Ended second = ended("reproduce", {"N-F1", "--out", folder.path.string()});
-  BOOST_TEST(second.status == 2);
-  BOOST_TEST(contains(second.err, "another process is running in this directory"), second.err);
+  const std::string second = refusal_of(ended("reproduce", {"N-F1", "--out", folder.path.string()}));
+  BOOST_TEST(contains(second, "another process is running in this directory"), second);
 }
 
 BOOST_AUTO_TEST_CASE(words_are_quoted_for_a_shell_where_that_is_needed) {
@@ -225,9 +224,7 @@ BOOST_AUTO_TEST_CASE(the_output_of_a_command_is_kept_with_the_runs) {
       << "<svg>\n<desc>Runs made on a machine\nPrinted on a\nmachine</desc>12.5</svg>";
   std::ofstream(out / "items/Y-F2/other.svg") << "<svg>a text of the data</svg>";  // not of this command
   BOOST_TEST(contains(output_of(needed, item, step)->command, out.string()));
-  BOOST_TEST(
-      ended("reproduce", {"Y-F2", "--tier", "mini", "--out", out.string(), "--keep-records", kept.string()}).status ==
-      0);
+  succeeded(ended("reproduce", {"Y-F2", "--tier", "mini", "--out", out.string(), "--keep-records", kept.string()}));
   BOOST_TEST(!std::filesystem::exists(kept / "items/Y-F2/other.svg"));
 
   std::filesystem::remove_all(out);
@@ -281,14 +278,12 @@ BOOST_AUTO_TEST_CASE(results_are_written_from_kept_runs_alone) {
                {.configuration = {{"program", "language_model"}, {"data", "generated"}},
                 .tests = {test_with(contains(row, "Dec(MW)") ? 5 : nats_of_plain)}});
     }
-    BOOST_TEST(
-        ended("reproduce", {"--tier", "mini", "--out", (folder / "made").string(), "--keep-records", kept}).status ==
-        0);
+    succeeded(ended("reproduce", {"--tier", "mini", "--out", (folder / "made").string(), "--keep-records", kept}));
   };
   const Texts items{"N-T6", "N-T5", "N-F3", "X-methods"};
   keep_runs(9);
-  BOOST_TEST_REQUIRE(write(kept, items).status == 0);
-  BOOST_TEST(write(kept, items).status == 0);  // its own page is replaced
+  succeeded(write(kept, items));
+  succeeded(write(kept, items));  // its own page is replaced
   const std::string text = contents(page);
   for (const char* part :
        {"# The papers' statements, measured: tier mini\n", "\n**Nguyen et al. 2020.** ",
@@ -301,22 +296,20 @@ BOOST_AUTO_TEST_CASE(results_are_written_from_kept_runs_alone) {
   BOOST_TEST(!contains(text, folder.path.string()));
   BOOST_TEST(!contains(text, "analyze"));  // of commands only what they have printed
   keep_runs(19);                           // replaces the runs; a perplexity of exp(22 / 3)
-  BOOST_TEST_REQUIRE(write(kept, items).status == 0);
+  succeeded(write(kept, items));
   const std::string untrained = contents(page);
   BOOST_TEST(contains(untrained, "| open: the first row is not trained enough |"), untrained);
   BOOST_TEST(!contains(untrained, "| holds"), untrained);
   std::ofstream(kept + "/methods.jsonl", std::ios::app) << "{";
-  const Ended damaged = write(kept, items);
-  BOOST_TEST(damaged.status == 2);
-  BOOST_TEST(contains(damaged.err, kept + "/methods.jsonl:13: "), damaged.err);
+  const std::string damaged = refusal_of(write(kept, items));
+  BOOST_TEST(contains(damaged, kept + "/methods.jsonl:13: "), damaged);
   BOOST_TEST(contents(page) == untrained);
 }
 
 BOOST_AUTO_TEST_CASE(the_page_in_the_repository_is_what_its_records_say) {
   Folder folder;
   const std::string page = (folder / "page.md").string();
-  const Ended written = ended("reproduce", {"--tier", "mini", "--out", (folder / "out").string(), "--results", page});
-  BOOST_TEST_REQUIRE(written.status == 0, written.err);
+  succeeded(ended("reproduce", {"--tier", "mini", "--out", (folder / "out").string(), "--results", page}));
   const std::string made = contents(page), kept = contents(kept_runs_directory() / "README.md");
   BOOST_TEST((made == kept), "experiments/results/README.md is not the page that reproduce --results makes");
   BOOST_TEST(count(made, "\n") <= 300u);
@@ -328,8 +321,7 @@ BOOST_AUTO_TEST_CASE(the_commands_of_missing_runs_are_printed_and_nothing_is_run
   NeededRuns needed("smoke", {.out = out});
   const Texts names = runs_of(needed, "N-T6");
   finish(needed, names.at(1));
-  const Ended printed = ended("reproduce", {"N-T6", "--commands", "--out", out});
-  BOOST_TEST_REQUIRE(printed.status == 0, printed.err);
+  const Ended printed = succeeded(ended("reproduce", {"N-T6", "--commands", "--out", out}));
   for (const std::string& name : names)
     BOOST_TEST(count(printed.out, "--out=" + out + "/runs/" + name) == (name == names[1] ? 0u : 1u), printed.out);
   BOOST_TEST(contains(printed.out, "language_model "), printed.out);
@@ -345,9 +337,8 @@ BOOST_AUTO_TEST_CASE(a_run_is_kept_with_the_lengths_of_its_inputs_and_all_metric
     run.tests[0].examples.push_back(
         {.input = words, .reference = "x y z v w", .hypothesis = std::string("x y z v ") + words});
   finish(before, name, run);
-  BOOST_TEST(
-      ended("reproduce", {"--tier", "mini", "--out", places.out.string(), "--keep-records", places.kept.string()})
-          .status == 0);
+  succeeded(
+      ended("reproduce", {"--tier", "mini", "--out", places.out.string(), "--keep-records", places.kept.string()}));
   std::filesystem::remove_all(places.out);
   NeededRuns needed("mini", places);
   const RunResult& kept = *needed.result(name);
@@ -402,8 +393,7 @@ BOOST_AUTO_TEST_CASE(an_item_is_made_once_its_report_has_its_figures_and_what_fa
   Folder folder;
   const std::string out = (folder / "out").string();
   const std::filesystem::path made = folder / "out/items/N-F1/1.txt", other = folder / "out/items/S-F2/1.txt";
-  const Ended first = ended("reproduce", {"N-F1", "S-F2", "--out", out});
-  BOOST_TEST_REQUIRE(first.status == 0, first.err);
+  const Ended first = succeeded(ended("reproduce", {"N-F1", "S-F2", "--out", out}));
   BOOST_TEST(contains(first.out, "2 of 2 items are done"), first.out);
   const std::string page = contents(folder / "out/report.html"), text = contents(folder / "out/report.md");
   BOOST_TEST(markup_error(page) == "");
@@ -411,12 +401,11 @@ BOOST_AUTO_TEST_CASE(an_item_is_made_once_its_report_has_its_figures_and_what_fa
   for (const char* part : {"## N-F1: ", "analyze compute 'window(pointers=given)'", "](items/N-F1/window.svg)"})
     BOOST_TEST(contains(text, part), part);
   const auto time = std::filesystem::last_write_time(made);
-  const Ended again = ended("reproduce", {"N-F1", "S-F2", "--out", out});
-  BOOST_TEST(again.status == 0);
+  const Ended again = succeeded(ended("reproduce", {"N-F1", "S-F2", "--out", out}));
   BOOST_TEST(contains(again.err, "ninja: no work to do."), again.err);
   std::filesystem::remove(other);
   BOOST_TEST(contains(ended("reproduce", {"S-F2", "--list", "--out", out}).out, "0 of 1"));
-  BOOST_TEST(ended("reproduce", {"N-F1", "S-F2", "--out", out}).status == 0);
+  succeeded(ended("reproduce", {"N-F1", "S-F2", "--out", out}));
   BOOST_TEST(std::filesystem::exists(other));
   BOOST_TEST((std::filesystem::last_write_time(made) == time));
 }

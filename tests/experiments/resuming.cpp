@@ -5,7 +5,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "experiments/support/program/json_file.h"
-#include "experiments/support/text/number.h"
+#include "experiments/support/text/words.h"
 #include "tests/experiments/programs.h"
 
 using namespace fovea;
@@ -61,11 +61,7 @@ std::vector<std::string> training(const std::string& data, const std::string& ou
 }
 
 /// The one line of what is refused, after the program's name.
-std::string refusal(const std::vector<std::string>& flags) {
-  const Ended ended = sentiment(flags);
-  BOOST_TEST(ended.status == 2, ended.err);
-  return ended.err;
-}
+std::string refusal(const std::vector<std::string>& flags) { return refusal_of(sentiment(flags)); }
 
 /// The number behind the last occurrence of `words` in the text; -1 if there is none.
 int number_after(const std::string& text, const std::string& words) {
@@ -83,11 +79,10 @@ BOOST_AUTO_TEST_CASE(a_run_goes_on_from_any_directory) {
   write_parts(folder.path);
   {
     Within inside(folder.path);
-    BOOST_TEST(sentiment(training("./train.tsv", "run")).status == 0);
+    succeeded(sentiment(training("./train.tsv", "run")));
   }
   Within elsewhere("/");
-  const Ended ended = sentiment({"--resume", (folder / "run").string()});
-  BOOST_TEST(ended.status == 0, ended.err);
+  succeeded(sentiment({"--resume", (folder / "run").string()}));
   BOOST_TEST(load_json(folder / "run" / "config.json")["data"] == (folder / "train.tsv").string());
 }
 
@@ -97,8 +92,8 @@ BOOST_AUTO_TEST_CASE(a_run_does_not_go_on_with_other_data) {
   write_parts(folder.path);
   auto flags = training((folder / "train.tsv").string(), run);
   flags.insert(flags.end(), {"--seeds", "2"});
-  BOOST_TEST(sentiment(flags).status == 0);
-  BOOST_TEST(sentiment({"--resume", run}).status == 0);
+  succeeded(sentiment(flags));
+  succeeded(sentiment({"--resume", run}));
   const std::string refused =
       "sentiment: {}: the data have changed since the run began, so that it cannot continue: {}\n";
   auto says = [&](const std::string& where, const std::string& what) {
@@ -116,8 +111,7 @@ BOOST_AUTO_TEST_CASE(a_run_does_not_go_on_with_other_data) {
   const std::string part = run + "/global-seed-2";  // a run of its own
   BOOST_TEST(refusal({"--resume", part}) == says(part, "dev has different texts or labels"));
   write_parts(folder.path);
-  const Ended ended = sentiment({"--resume", run});
-  BOOST_TEST(ended.status == 0, ended.err);
+  succeeded(sentiment({"--resume", run}));
   write(folder / "run" / "data.json", "[1]\n");
   BOOST_TEST(refusal({"--resume", run}) == fmt::format("sentiment: {}/data.json: has no part 'train'\n", run));
   write(folder / "run" / "data.json", R"({"train": {"examples": "x"}})");
@@ -136,10 +130,9 @@ BOOST_AUTO_TEST_CASE(a_finished_run_goes_on_with_more_updates_as_if_it_had_been_
   auto same = [&](const char* file) {
     BOOST_TEST(contents(folder / "whole" / file) == contents(folder / "run" / file), file);
   };
-  BOOST_TEST_REQUIRE(sentiment(flags(whole, "20")).status == 0);
-  BOOST_TEST_REQUIRE(sentiment(flags(run, "10")).status == 0);
-  const Ended extended = sentiment({"--resume", run, "--updates", "20"});
-  BOOST_TEST_REQUIRE(extended.status == 0, extended.err);
+  succeeded(sentiment(flags(whole, "20")));
+  succeeded(sentiment(flags(run, "10")));
+  succeeded(sentiment({"--resume", run, "--updates", "20"}));
   for (const char* file : {"best.safetensors", "log.jsonl", "examples.test.jsonl"}) same(file);
   const Json result = load_json(folder / "run" / "result.json");
   BOOST_TEST(result.at("training").at("updates") == 20);
@@ -154,7 +147,7 @@ BOOST_AUTO_TEST_CASE(an_extension_that_is_stopped_goes_on_too) {
   write_parts(folder.path);
   const std::vector<std::string> flags =
       joined(training((folder / "train.tsv").string(), run), {"--evaluate-every", "10", "--checkpoint-every", "10"});
-  BOOST_TEST_REQUIRE(sentiment(flags).status == 0);
+  succeeded(sentiment(flags));
   const std::filesystem::path log = folder / "run" / "log.jsonl";
   const std::size_t before = contents(log).size();
   const Ended killed = stopped({"--resume", run, "--updates", many_updates}, log, before + 500, SIGKILL);
@@ -162,8 +155,7 @@ BOOST_AUTO_TEST_CASE(an_extension_that_is_stopped_goes_on_too) {
   BOOST_TEST(contents(log).size() > before);
   // it has made more than 5 updates, which cannot be taken back
   const int made = number_after(refusal({"--resume", run, "--updates", "5"}), "has made ");
-  const Ended ended = sentiment({"--resume", run, "--updates", std::to_string(made + 10)});
-  BOOST_TEST(ended.status == 0, ended.err);
+  succeeded(sentiment({"--resume", run, "--updates", std::to_string(made + 10)}));
 }
 
 BOOST_AUTO_TEST_CASE(a_comparison_that_is_stopped_says_how_it_continues) {
@@ -184,8 +176,7 @@ BOOST_AUTO_TEST_CASE(a_comparison_that_is_stopped_says_how_it_continues) {
     made = number_after(ended.err, "stopped after update ");
     BOOST_TEST(std::filesystem::exists(folder / "run" / "global-seed-1" / "checkpoint.safetensors"));
   }
-  const Ended ended = sentiment({"--resume", run, "--updates", std::to_string(made)});
-  BOOST_TEST(ended.status == 0, ended.err);
+  const Ended ended = succeeded(sentiment({"--resume", run, "--updates", std::to_string(made)}));
   for (const char* row : {"\nglobal ", "\ngaussian "}) BOOST_TEST(contains(ended.out, row), ended.out);
 }
 
@@ -193,12 +184,11 @@ BOOST_AUTO_TEST_CASE(what_may_change_when_a_run_goes_on_is_remembered) {
   Folder folder;
   const std::string run = (folder / "run").string();
   write_parts(folder.path);
-  BOOST_TEST(sentiment(training((folder / "train.tsv").string(), run)).status == 0);
-  const Ended ended = sentiment({"--resume", run, "--checkpoint-every", "7", "--evaluate-every", "2"});
-  BOOST_TEST(ended.status == 0, ended.err);
+  succeeded(sentiment(training((folder / "train.tsv").string(), run)));
+  succeeded(sentiment({"--resume", run, "--checkpoint-every", "7", "--evaluate-every", "2"}));
   auto remembered = [&](const char* key) { return load_json(folder / "run" / "config.json").at(key); };
   BOOST_TEST(remembered("checkpoint-every") == 7);
-  BOOST_TEST(sentiment({"--resume", run}).status == 0);
+  succeeded(sentiment({"--resume", run}));
   BOOST_TEST(remembered("checkpoint-every") == 7);
   BOOST_TEST(remembered("evaluate-every") == 2);
   BOOST_TEST(refusal({"--resume", run, "--clip", "2"}) ==
@@ -222,7 +212,7 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_labelled_is_said_with_its_line_behind_the_la
   Folder folder;
   write_parts(folder.path);
   const std::string run = (folder / "run").string(), texts = (folder / "new.txt").string();
-  BOOST_TEST(sentiment(training((folder / "train.tsv").string(), run)).status == 0);
+  succeeded(sentiment(training((folder / "train.tsv").string(), run)));
   std::string lines;
   for (int k = 1; k < 1500; ++k) lines += "word1 is number\n";
   auto labels_before = [&](const std::string& line, const std::string& error) {
@@ -236,8 +226,8 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_labelled_is_said_with_its_line_behind_the_la
   for (int k = 0; k < 17; ++k) many += "is ";
   labels_before(many, "17 tokens, --batch-tokens is 16; raise it, or set --max-length to cut longer texts");
   labels_before("caf\xe9", "byte 4 is 0xe9: not valid UTF-8 (another encoding? try iconv -t UTF-8)");
-  const Ended cut = sentiment({"--model", run, "--label", texts, "--batch-tokens", "16", "--max-length", "16"});
-  BOOST_TEST(cut.status == 2);  // the bytes are still no text
+  // cut, the bytes are still no text
+  refusal_of(sentiment({"--model", run, "--label", texts, "--batch-tokens", "16", "--max-length", "16"}));
 }
 
 BOOST_AUTO_TEST_CASE(a_model_that_the_machine_cannot_hold_is_refused_before_anything_is_made) {

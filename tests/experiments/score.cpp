@@ -2,7 +2,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "experiments/support/metrics/text_metrics.h"
-#include "experiments/support/report/score_report.h"
+#include "experiments/support/report/comparison_table.h"
 #include "tests/files.h"
 
 using namespace fovea;

@@ -4,9 +4,8 @@
 
 #include <boost/test/unit_test.hpp>
 
-#include "experiments/support/program/checksum.h"
+#include "experiments/support/program/files.h"
 #include "experiments/support/report/attention_pictures.h"
-#include "experiments/support/report/drawing.h"
 #include "experiments/support/report/run_collection.h"
 #include "experiments/support/report/sheet.h"
 #include "experiments/support/text/words.h"
@@ -115,9 +114,7 @@ BOOST_AUTO_TEST_CASE(a_program_records_the_rows_that_its_runs_are_made_for) {
   const std::string out = (folder / "runs").string();
   const std::vector<std::string> flags{"--made-for", "nguyen-table-6: Vaswani; nguyen-table-6: Dec(MW)"};
   const auto made = [&](const std::vector<std::string>& more) {
-    const Ended trained =
-        ended("language_model", tiny(out, joined(more, {"--data", "generated:train=60,dev=10,test=12"})));
-    BOOST_TEST_REQUIRE(trained.status == 0, trained.err);
+    succeeded(ended("language_model", tiny(out, joined(more, {"--data", "generated:train=60,dev=10,test=12"}))));
     return load_result(out).value();
   };
   BOOST_TEST(made(flags).made_for == (std::vector<std::string>{"nguyen-table-6: Vaswani", "nguyen-table-6: Dec(MW)"}),
@@ -130,8 +127,8 @@ BOOST_AUTO_TEST_CASE(a_program_records_the_rows_that_its_runs_are_made_for) {
   }
   std::filesystem::remove_all(out);
   BOOST_TEST(made({}).made_for.empty());
-  BOOST_TEST(file_checksum(out + "/best.safetensors") == parameters);                 // the name changes no result
-  BOOST_TEST(ended("language_model", joined({"--resume", out}, flags)).status == 0);  // nor the configuration
+  BOOST_TEST(file_checksum(out + "/best.safetensors") == parameters);    // the name changes no result
+  succeeded(ended("language_model", joined({"--resume", out}, flags)));  // nor the configuration
 }
 
 BOOST_AUTO_TEST_CASE(our_numbers_have_the_papers_scale_and_say_which_data_they_are_of) {
@@ -164,12 +161,10 @@ BOOST_AUTO_TEST_CASE(the_hard_subset_is_a_column_and_what_its_own_test_gives) {
   Folder folder;
   const std::string data = (folder / "data").string(), all = (folder / "all").string(),
                     hard = (folder / "hard").string();
-  BOOST_TEST_REQUIRE(ended("generate", {"sva", "--out", data, "--train", "54", "--dev", "6", "--test", "540"}).status ==
-                     0);
+  succeeded(ended("generate", {"sva", "--out", data, "--train", "54", "--dev", "6", "--test", "540"}));
   for (const auto& [out, flags] : {std::pair(all, std::vector<std::string>{}), {hard, {"--hard-subset"}}})
-    BOOST_TEST_REQUIRE(ended("agreement", joined(tiny_classifier(out, flags),
-                                                 {"--data", data, "--made-for", "nguyen-table-5, SVA: Vaswani"}))
-                           .status == 0);
+    succeeded(ended("agreement", joined(tiny_classifier(out, flags),
+                                        {"--data", data, "--made-for", "nguyen-table-5, SVA: Vaswani"})));
   const Json whole = load_json(all + "/result.json"), subset = load_json(hard + "/result.json");
   double found = -1;
   for (const Json& one : whole.at("tests").at("test").at("measurements"))
@@ -498,13 +493,10 @@ BOOST_AUTO_TEST_CASE(a_report_of_several_comparisons_has_every_form) {
   const std::string a = (folder / "a").string(), b = (folder / "b").string();
   const std::vector<std::string> more{"--data", few_sentences, "--longest", "12"};
   for (const auto& [out, row] : {std::pair(a, "global"), std::pair(b, "relative")}) {
-    const Ended trained = ended("translate", tiny(out, joined(more, {"--attention", row, "--seeds", "2"})));
-    BOOST_TEST_REQUIRE(trained.status == 0, trained.err);
+    succeeded(ended("translate", tiny(out, joined(more, {"--attention", row, "--seeds", "2"}))));
   }
   auto report = [&](const std::vector<std::string>& flags) {
-    const Ended made = ended("report", joined({b, a}, flags));
-    BOOST_TEST_REQUIRE(made.status == 0, made.err);
-    return made.out;
+    return succeeded(ended("report", joined({b, a}, flags))).out;
   };
   const std::map<std::string, std::vector<const char*>> forms{
       {"text",
@@ -523,9 +515,8 @@ BOOST_AUTO_TEST_CASE(a_report_of_several_comparisons_has_every_form) {
   BOOST_TEST(count(curves, ", mean ± deviation of seeds<") == 2u);
   BOOST_TEST(contains(report({"--sheet", "nguyen-table-1"}), "27.56"));
   std::filesystem::create_directory(folder / "empty");
-  const Ended none = ended("report", {(folder / "empty").string()});
-  BOOST_TEST(none.status == 2);
-  BOOST_TEST(contains(none.err, "has no finished run (result.json) in it"), none.err);
+  const std::string none = refusal_of(ended("report", {(folder / "empty").string()}));
+  BOOST_TEST(contains(none, "has no finished run (result.json) in it"), none);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -13,7 +13,7 @@ using namespace fovea;
 static Table example() {
   Table table({"attention", "accuracy", "steps/s", "parameters"});
   table.row({"global", Cell::mean(80.308, 0.4213, 2), Cell::number(1, 2), 12345});
-  table.row({"heads(global*4, \"日本\")", Cell::mean(8.1, 11.5, 2).strong(), Cell::number(0.875, 2), 9});
+  table.row({"heads(global*4, \"日本\")", Cell::mean(8.1, 11.5, 2), Cell::number(0.875, 2), 9});
   table.rule();
   table.row({"paper, <b>", Cell::number(79.36, 2), Cell(), Cell()});
   return table;
@@ -52,11 +52,11 @@ BOOST_AUTO_TEST_CASE(zero_has_no_sign) {
 
 BOOST_AUTO_TEST_CASE(markdown_escapes_its_own_signs) {
   BOOST_TEST(example().markdown() ==
-             "| attention                |         accuracy | steps/s | parameters |\n"
-             "| ------------------------ | ---------------: | ------: | ---------: |\n"
-             "| global                   |     80.31 ± 0.42 |    1.00 |      12345 |\n"
-             "| heads(global\\*4, \"日本\") | **8.10 ± 11.50** |    0.88 |          9 |\n"
-             "| paper, \\<b>              |            79.36 |       – |          – |\n");
+             "| attention                |     accuracy | steps/s | parameters |\n"
+             "| ------------------------ | -----------: | ------: | ---------: |\n"
+             "| global                   | 80.31 ± 0.42 |    1.00 |      12345 |\n"
+             "| heads(global\\*4, \"日本\") | 8.10 ± 11.50 |    0.88 |          9 |\n"
+             "| paper, \\<b>              |        79.36 |       – |          – |\n");
 }
 
 BOOST_AUTO_TEST_CASE(rows_have_full_precision_and_csv_the_columns_of_all_tables) {
@@ -77,7 +77,7 @@ BOOST_AUTO_TEST_CASE(rows_have_full_precision_and_csv_the_columns_of_all_tables)
 BOOST_AUTO_TEST_CASE(html_is_escaped) {
   const std::string html = example().html();
   for (const char* part : {"<td>paper, &lt;b&gt;</td>", "<td class=\"number\">79.36</td>",
-                           "<td class=\"number\"><strong>8.10 ± 11.50</strong>", "<tr class=\"rule\"><td>paper"})
+                           "<td class=\"number\">8.10 ± 11.50</td>", "<tr class=\"rule\"><td>paper"})
     BOOST_TEST(contains(html, part), part);
 }
 

@@ -1,6 +1,4 @@
 // Curves for TensorBoard: the bytes of the file that a run's log writes beside itself.
-#include "experiments/support/program/tensorboard.h"
-
 #include <cstring>
 #include <map>
 

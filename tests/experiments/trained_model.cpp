@@ -28,8 +28,7 @@ struct TrainedRun {
 
   TrainedRun(const std::string& of, std::vector<std::string> flags) : program(of) {
     if (program == "translate") flags.insert(flags.end(), {"--longest", "12"});
-    Ended trained = ended(program, tiny(directory, flags));
-    BOOST_TEST_REQUIRE(trained.status == 0, trained.err);
+    succeeded(ended(program, tiny(directory, flags)));
     result = load_json(folder / "run" / "result.json");
   }
 
@@ -38,8 +37,7 @@ struct TrainedRun {
     return ended(program, flags, input);
   }
   Json json(const std::vector<std::string>& flags) const {
-    Ended done = use(flags);
-    BOOST_TEST_REQUIRE(done.status == 0, done.err);
+    Ended done = succeeded(use(flags));
     return Json::parse(done.out);
   }
 
@@ -128,8 +126,7 @@ BOOST_AUTO_TEST_CASE(blank_lines_stay_blank) {
   TrainedRun run("translate", translating());
   const std::string texts = (run.folder / "texts").string(), links = (run.folder / "links").string();
   std::ofstream(texts) << "\nfafi\n  \n\nfafi fafi\n\n";
-  const Ended decoded = run.use({"--decode", texts, "--alignments", links, "--min-length", "1"});
-  BOOST_TEST_REQUIRE(decoded.status == 0, decoded.err);
+  const Ended decoded = succeeded(run.use({"--decode", texts, "--alignments", links, "--min-length", "1"}));
   std::string blank;
   std::istringstream lines(decoded.out);
   for (std::string line; std::getline(lines, line);) blank += line.empty() ? 'b' : 't';
@@ -148,22 +145,18 @@ BOOST_AUTO_TEST_CASE(words_that_are_in_no_vocabulary_are_part_of_the_data) {
     for (int k = 0; k < 8; ++k) std::ofstream(folder / name, std::ios::app) << (name[1] == 'e' && k ? "" : "a b c\n");
   write_test("lion");
   const std::string out = (folder / "out").string();
-  const Ended first =
-      ended("translate", tiny(out, {"--data", folder.path.string(), "--source", "xx", "--target", "yy"}));
-  BOOST_TEST_REQUIRE(first.status == 0, first.err);
+  succeeded(ended("translate", tiny(out, {"--data", folder.path.string(), "--source", "xx", "--target", "yy"})));
   write_test("zebra");
-  const Ended resumed = ended("translate", {"--resume", out});
-  BOOST_TEST(resumed.status == 2);
-  BOOST_TEST(contains(resumed.err, "test has different texts or labels"), resumed.err);
+  const std::string resumed = refusal_of(ended("translate", {"--resume", out}));
+  BOOST_TEST(contains(resumed, "test has different texts or labels"), resumed);
 }
 
 BOOST_AUTO_TEST_CASE(the_directory_of_a_test_is_no_training_to_resume) {
   TrainedRun run("translate", translating());
   const std::string out = (run.folder / "tested").string();
   BOOST_TEST(run.use({"--evaluate", "test", "--out", out}).status == 0);
-  const Ended resumed = ended("translate", {"--resume", out});
-  BOOST_TEST(resumed.status == 2);
-  BOOST_TEST(resumed.err == "translate: " + out + ": has the results of a test, and no training that could continue\n");
+  BOOST_TEST(refusal_of(ended("translate", {"--resume", out})) ==
+             "translate: " + out + ": has the results of a test, and no training that could continue\n");
 }
 
 BOOST_AUTO_TEST_CASE(a_text_without_positions_is_named_behind_those_before_it) {
@@ -180,9 +173,8 @@ BOOST_AUTO_TEST_CASE(a_text_without_positions_is_named_behind_those_before_it) {
                                 ":3: 22 tokens with </s> and padding, --max-positions is 16; set "
                                 "--max-length to cut longer texts\n");
   BOOST_TEST(run.use({"--decode", texts, "--max-length", "15"}).status == 0);
-  Ended forced = run.use({"--decode", few, "--force", texts});
-  BOOST_TEST(forced.status == 2);
-  BOOST_TEST(forced.err == "translate: " + texts + ":3: 21 tokens with </s>, --max-positions is 16\n");
+  BOOST_TEST(refusal_of(run.use({"--decode", few, "--force", texts})) ==
+             "translate: " + texts + ":3: 21 tokens with </s>, --max-positions is 16\n");
 }
 
 BOOST_AUTO_TEST_CASE(a_run_that_began_with_another_model_is_used_without_it_and_from_anywhere) {
@@ -191,15 +183,13 @@ BOOST_AUTO_TEST_CASE(a_run_that_began_with_another_model_is_used_without_it_and_
   const std::string second = (folder / "second").string();
   auto flags = tiny(second, {"--longest", "12", "--init", std::filesystem::relative(first.directory).string()});
   flags.insert(flags.begin(), {"--data", few_sentences});
-  Ended trained = ended("translate", flags);
-  BOOST_TEST_REQUIRE(trained.status == 0, trained.err);
+  succeeded(ended("translate", flags));
   const std::filesystem::path init = load_json(folder / "second" / "config.json").at("init").get<std::string>();
   BOOST_TEST(init.is_absolute());
   std::filesystem::remove_all(first.directory);
   for (const std::vector<std::string>& use :
        std::vector<std::vector<std::string>>{{"--resume", second}, {"--model", second, "--evaluate", "test"}}) {
-    Ended used = ended("translate", use);
-    BOOST_TEST(used.status == 0, used.err);
+    succeeded(ended("translate", use));
   }
 }
 
@@ -216,15 +206,14 @@ BOOST_AUTO_TEST_CASE(a_run_does_not_begin_with_a_model_of_other_tokens) {
     flags.insert(flags.end(), {"--init", first.directory});
     return ended("translate", tiny((folder / out).string(), flags));
   };
-  BOOST_TEST(begun("same", data("b", "two three one\n")).status == 0);
+  succeeded(begun("same", data("b", "two three one\n")));
   Ended other = begun("other", data("c", "uno two three\n"));  // as many
   BOOST_TEST(other.status == 2);
   BOOST_TEST(other.err == "translate: --init " + first.directory +
                               ": its vocabulary (7 words) differs from that of these data (7 words); --vocabulary " +
                               first.directory + " takes it\n");
   BOOST_TEST(!std::filesystem::exists(folder / "other"));
-  const Ended with = begun("with", joined(data("d", "uno two three\n"), {"--vocabulary", first.directory}));
-  BOOST_TEST(with.status == 0, with.err);
+  const Ended with = succeeded(begun("with", joined(data("d", "uno two three\n"), {"--vocabulary", first.directory})));
   BOOST_TEST(load_tokenizer(folder / "with")->encode("uno two three") ==
              load_tokenizer(first.directory)->encode("uno two three"));
 }
@@ -275,8 +264,7 @@ BOOST_AUTO_TEST_CASE(forced_texts_have_the_likelihood_of_the_test) {
   TrainedRun run("translate", translating());
   run.write_texts();
   const std::string sources = (run.folder / "sources").string(), targets = (run.folder / "targets").string();
-  Ended forced = run.use({"--decode", sources, "--force", targets, "--decode-sentences", "5"});
-  BOOST_TEST_REQUIRE(forced.status == 0, forced.err);
+  Ended forced = succeeded(run.use({"--decode", sources, "--force", targets, "--decode-sentences", "5"}));
   std::istringstream lines(forced.out);
   double sum = 0, log_probability = 0;
   std::int64_t all_tokens = 0, tokens = 0;
@@ -288,10 +276,8 @@ BOOST_AUTO_TEST_CASE(forced_texts_have_the_likelihood_of_the_test) {
              boost::test_tools::tolerance(1e-4));
   BOOST_TEST(total.at("window") == run.test().at("source_length"));  // global attention scores everything
   std::ofstream(run.folder / "targets", std::ios::app) << "one more\n";
-  Ended unpaired = run.use({"--decode", sources, "--force", targets});
-  BOOST_TEST(unpaired.status == 2);
-  BOOST_TEST(contains(unpaired.err, "targets:13: a line without a partner: " + sources + " has 12 lines"),
-             unpaired.err);
+  const std::string unpaired = refusal_of(run.use({"--decode", sources, "--force", targets}));
+  BOOST_TEST(contains(unpaired, "targets:13: a line without a partner: " + sources + " has 12 lines"), unpaired);
 }
 
 BOOST_AUTO_TEST_CASE(windows_are_what_was_scored) {
@@ -345,11 +331,9 @@ BOOST_AUTO_TEST_CASE(alignments_are_those_of_the_attention) {
   BOOST_TEST(measurement(run.test(), "AER") == expected, boost::test_tools::tolerance(1e-9));
   BOOST_TEST((0.05 < expected && expected < 0.95));
   const std::string links = (run.folder / "links").string(), sources = (run.folder / "sources").string();
-  Ended forced = run.use({"--decode", sources, "--force", (run.folder / "targets").string(), "--alignments", links});
-  BOOST_TEST_REQUIRE(forced.status == 0, forced.err);
+  succeeded(run.use({"--decode", sources, "--force", (run.folder / "targets").string(), "--alignments", links}));
   BOOST_TEST(contents(links) == diagonals);
-  Ended decoded = run.use({"--decode", sources, "--alignments", links, "--n-best", "2"});
-  BOOST_TEST_REQUIRE(decoded.status == 0, decoded.err);
+  Ended decoded = succeeded(run.use({"--decode", sources, "--alignments", links, "--n-best", "2"}));
   std::istringstream texts(decoded.out), lines(contents(links));
   for (std::string text, line; std::getline(texts, text);) {
     if (text.empty()) continue;
@@ -406,8 +390,7 @@ BOOST_AUTO_TEST_CASE(a_language_model_is_tested_by_words_and_characters_and_make
 
   auto sampled = [&](std::vector<std::string> flags, const std::string& input = "") {
     flags.insert(flags.end(), {"--longest", "8"});
-    Ended done = run.use(flags, input);
-    BOOST_TEST(done.status == 0, done.err);
+    Ended done = succeeded(run.use(flags, input));
     return done.out;
   };
   std::string prompt;
@@ -436,22 +419,19 @@ BOOST_AUTO_TEST_CASE(what_has_no_text_is_refused) {
   Folder folder;
   std::ofstream(folder / "empty") << "";
   const std::string empty = (folder / "empty").string(), out = (folder / "out").string();
-  Ended untrained = ended("language_model", tiny(out, {"--data", empty}));
-  BOOST_TEST(untrained.status == 2);
-  BOOST_TEST(contains(untrained.err, "there is no text to train on"), untrained.err);
+  const std::string untrained = refusal_of(ended("language_model", tiny(out, {"--data", empty})));
+  BOOST_TEST(contains(untrained, "there is no text to train on"), untrained);
   BOOST_TEST(!std::filesystem::exists(folder / "out"));
   TrainedRun run("translate", translating({"--select", "loss"}));
-  Ended forced = run.use({"--decode", empty, "--force", empty});
-  BOOST_TEST(forced.status == 2);
-  BOOST_TEST(forced.err == "translate: " + empty + ": the file has no lines\n");
+  BOOST_TEST(refusal_of(run.use({"--decode", empty, "--force", empty})) ==
+             "translate: " + empty + ": the file has no lines\n");
   BOOST_TEST(run.use({"--decode", empty}).status == 0);
 }
 
 BOOST_AUTO_TEST_CASE(flags_without_the_one_they_belong_to_are_refused) {
   auto refused = [](const std::string& program, const std::vector<std::string>& flags, const std::string& says) {
-    Ended done = ended(program, flags);
-    BOOST_TEST(done.status == 2);
-    BOOST_TEST(done.err.starts_with(program + ": " + says), done.err);
+    const std::string done = refusal_of(ended(program, flags));
+    BOOST_TEST(done.starts_with(program + ": " + says), done);
   };
   Folder folder;
   std::ofstream(folder / "config.json") << R"({"program": "translate"})";

@@ -1,7 +1,7 @@
 // From the attention of tokens to links of words.
-#include "experiments/support/models/word_alignment.h"
-
 #include <boost/test/unit_test.hpp>
+
+#include "experiments/support/metrics/alignment.h"
 
 using namespace fovea;
 

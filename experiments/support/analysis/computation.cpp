@@ -7,9 +7,7 @@
 #include "attention/engine/attend.h"
 #include "attention/registry.h"
 #include "experiments/support/analysis/commands.h"
-#include "experiments/support/analysis/run_flags.h"
 #include "experiments/support/attend/attention_case.h"
-#include "experiments/support/text/number.h"
 #include "experiments/support/text/words.h"
 #include "tensor/error.h"
 

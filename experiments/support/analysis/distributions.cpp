@@ -8,7 +8,6 @@
 #include <fmt/core.h>
 
 #include "experiments/support/analysis/commands.h"
-#include "experiments/support/analysis/run_flags.h"
 #include "experiments/support/metrics/attention_spread.h"
 #include "experiments/support/metrics/statistics.h"
 

@@ -7,7 +7,6 @@
 #include "attention/registry.h"
 #include "experiments/support/analysis/analyzed_run.h"
 #include "experiments/support/analysis/commands.h"
-#include "experiments/support/analysis/run_flags.h"
 
 namespace fovea {
 

@@ -9,7 +9,6 @@
 #include "attention/language/specification.h"
 #include "attention/registry.h"
 #include "experiments/support/analysis/commands.h"
-#include "experiments/support/analysis/run_flags.h"
 #include "experiments/support/data/file_sets.h"
 #include "experiments/support/models/sequence_testing.h"
 #include "experiments/support/report/run_collection.h"

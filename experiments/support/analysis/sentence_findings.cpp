@@ -7,10 +7,8 @@
 #include <fmt/core.h>
 
 #include "experiments/support/analysis/commands.h"
-#include "experiments/support/analysis/run_flags.h"
 #include "experiments/support/metrics/alignment.h"
 #include "experiments/support/metrics/statistics.h"
-#include "experiments/support/models/word_alignment.h"
 #include "experiments/support/program/terminal.h"
 #include "experiments/support/report/attention_pictures.h"
 #include "experiments/support/report/comparison_table.h"

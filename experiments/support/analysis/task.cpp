@@ -26,7 +26,8 @@ RegisteredTask::RegisteredTask(Task task) {
 }
 
 int run_task(int argc, char** argv) {
-  const Task& task = tasks().begin()->second;  // the page's own
+  const auto own = tasks().find(std::filesystem::read_symlink("/proc/self/exe").filename().string());
+  const Task& task = own == tasks().end() ? tasks().begin()->second : own->second;
   return run(task.name, argc, argv, task.program);
 }
 

@@ -1,4 +1,4 @@
-/// Tasks: programs that train, each a page that registers its task. `analyze` opens the runs of every registered one.
+/// Tasks: programs that train. Pages register them, and `analyze` opens the runs of every registered one.
 #pragma once
 #include <filesystem>
 #include <functional>
@@ -27,12 +27,12 @@ struct Task {
       sequence_options = {};
 };
 
-/// Registers a task. Pages have an object of this class outside of all functions.
+/// Registers a task. Pages have objects of this class outside of all functions.
 struct RegisteredTask {
-  explicit RegisteredTask(Task task);
+  RegisteredTask(Task task);
 };
 
-/// The main function of a page's program.
+/// The main function of the programs: runs the task that the file of this process is named after, or the only one.
 int run_task(int argc, char** argv);
 
 /// The name of the program whose run this is. Throws Error if the directory is not that of a trained run.

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <memory>
 
-#include "attention/engine/attend.h"
 #include "attention/language/specification.h"
 #include "attention/registry.h"
 #include "experiments/support/attend/engine_flags.h"

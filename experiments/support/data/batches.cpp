@@ -1,6 +1,5 @@
 #include "experiments/support/data/batches.h"
 
-#include <algorithm>
 #include <functional>
 
 #include "experiments/support/data/vocabulary.h"

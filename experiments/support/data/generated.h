@@ -28,7 +28,7 @@ bool is_generated(std::string_view data);
 /// .4 of the modifiers. Attractors are 0 to 4 in .38, .31, .19, .09 and .03 of the texts.
 ///
 /// Options: attractors=4 (at most; 0-4), nouns=150 (10-150, different nouns). `hard_subset` keeps the test examples
-/// with no noun in between or attractors only, see agreement_data.h.
+/// with no noun in between or attractors only, see labelled_texts.h.
 std::unique_ptr<PairSource> generate_agreement(std::string_view specification, bool hard_subset);
 
 /// Is a text positive or negative? The label is the sign of the sum over its polarity words, +1 or -1 each, where `not`

@@ -5,8 +5,6 @@
 #include <fmt/core.h>
 
 #include "experiments/support/data/generated.h"
-#include "experiments/support/text/number.h"
-#include "experiments/support/text/words.h"
 #include "tensor/error.h"
 #include "tensor/support/in_quotes.h"
 #include "tensor/support/suggestion.h"

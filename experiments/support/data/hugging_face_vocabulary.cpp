@@ -6,8 +6,8 @@
 #include <fmt/core.h>
 #include <sentencepiece_processor.h>
 
+#include "experiments/support/program/files.h"
 #include "experiments/support/program/json_file.h"
-#include "experiments/support/program/run_log.h"
 #include "experiments/support/text/words.h"
 #include "tensor/error.h"
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "experiments/support/data/records.h"
 #include "experiments/support/data/text_pair.h"
 
 namespace fovea {
@@ -36,19 +37,6 @@ class LabelledTexts : public PairSource {
   std::string group() const override { return groups; }
 };
 
-/// The file, or directory, of each part; empty where there is none.
-using SplitFiles = std::array<std::filesystem::path, 3>;
-
-/// The tables (.tsv, .csv, .jsonl) and texts (.txt) of a directory, chosen by their names (file_sets.h), or a file with
-/// those beside it. There is no training file if the directory has none.
-SplitFiles split_files(const std::filesystem::path& path);
-
-/// Adds the pairs of a file of this part to data.
-using LabelledReader = std::function<void(LabelledTexts& data, Part part, const std::filesystem::path& file)>;
-
-/// Reads all files, the training file first.
-LabelledTexts read_files(const SplitFiles& files, const LabelledReader& read);
-
 /// How much of a data set is used.
 struct ExampleLimits {
   std::int64_t train_examples = 0;  ///< keep this many training examples, chosen by hash; 0: all
@@ -59,9 +47,69 @@ struct ExampleLimits {
   void add_to(Cli& cli);
 };
 
-/// The last step of every loader. Splits parts off that have no file of their own, 10 % of the training texts each by
-/// hash. Applies the limits: examples with the smallest hash of text stay, so that a smaller selection is part of every
-/// larger one. Throws Error for an empty part, and for fewer than two labels in the training part.
-LabelledTexts completed(LabelledTexts data, const ExampleLimits& limits);
+// ---- The texts of `sentiment`: the Stanford Sentiment Treebank, IMDB, any table of texts and labels, generated text.
+
+enum class Phrases {
+  all,       ///< SST: train on the phrase of every node, each phrase once; dev and test are whole sentences
+  sentences  ///< whole sentences only
+};
+
+/// The value of SentimentOptions::columns that lets them be found; others are "1,2", "sentence,label".
+inline constexpr const char* automatic_columns = "auto";
+
+/// The names under which the columns, or keys, of texts and of labels are found.
+extern const Role text_role, label_role;
+
+struct SentimentOptions : ExampleLimits {
+  std::string data =
+      "generated";  ///< a file, a directory, or generated[:options] (experiments/support/data/generated.h)
+  int classes = 0;  ///< 2 or 5 for SST (0: 2, neutral dropped); others: what it must be (0: any)
+  Phrases phrases = Phrases::all;           ///< SST only
+  std::string columns = automatic_columns;  ///< tables only: which columns, or JSON keys, are text and label
+  Header header = Header::automatic;        ///< tables only: does the first line name the columns
+
+  /// Declares --data, --classes, --phrases, --columns, --header, --train-examples, --test-examples.
+  void add_to(Cli& cli);
+};
+
+/// Reads the data set; its layout is found out from the path and the first line:
+///
+///   {train,val,dev,test}/{pos,neg}/*.txt   IMDB's reviews, in the directory or in aclImdb/
+///   (3 (2 The) (4 film))                   SST (Socher et al. 2013), in the directory or in trees/: a tree a line;
+///                                          every node has a label 0-4: five classes, or two without the neutral texts
+///   anything else                          tables, or JSON lines, of texts and labels
+///
+/// Labels of tables are any strings, of JSON also numbers, true and false; classes are those of the training file, in
+/// the order of their numbers or bytes. A column `subset` says of the rows of the training file which are the
+/// development part (val, dev), if that has no file of its own. Texts have one space between words, and for every `<br
+/// />` of IMDB. Throws Error with file and line; where there is no data set, with the names that were looked for and
+/// those found.
+LabelledTexts load(const SentimentOptions& options);
+
+// ---- The texts of `agreement`: the number of an English verb from the words before it.
+/// Linzen, Dupoux & Goldberg 2016, "Assessing the Ability of LSTMs to Learn Syntax-Sensitive Dependencies".
+
+struct AgreementOptions : ExampleLimits {
+  std::string data =
+      "generated";              ///< a file, a directory, or generated[:options] (experiments/support/data/generated.h)
+  std::int64_t split_seed = 1;  ///< shuffles Linzen's single file before it is split
+
+  /// Declares --data, --hard-subset, --split-seed, --train-examples, --test-examples.
+  void add_to(Cli& cli);
+};
+
+/// Reads tab-separated files whose header names the columns, in two layouts, found out from the header:
+/// - Linzen's `agr_50_mostcommon_10K.tsv`: sentence, verb_index (from 1), verb_pos (VBZ, VBP), n_intervening,
+///   n_diff_intervening and others; fields may be quoted. One file: shuffled by split_seed, then 9 % train, 1 % dev,
+///   the rest test, which are Tensor2Tensor's shares.
+/// - `sva_{train,dev,test}.tsv`: sentence, verb_idx (from 0), label (SING, PLUR), n_attractors (-1: not known). Of one
+///   file alone, 10 % dev and 10 % test are split off by hash.
+/// The text is the words before the verb; classes are singular and plural; the group is the number of attractors, nouns
+/// between subject and verb of the other number: 0-4, and -1 for unknown or more, as Linzen reports them.
+///
+/// hard_subset is Tensor2Tensor's filter, test examples with n_intervening == n_diff_intervening: no noun in between,
+/// or attractors only. Files that only count attractors keep the test examples that have at least one. Throws Error
+/// with file and line, or with what was looked for and what was found.
+LabelledTexts load(const AgreementOptions& options);
 
 }  // namespace fovea

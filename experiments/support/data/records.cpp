@@ -7,7 +7,6 @@
 
 #include <fmt/format.h>
 
-#include "experiments/support/text/number.h"
 #include "experiments/support/text/words.h"
 #include "tensor/support/suggestion.h"
 

@@ -8,7 +8,6 @@
 #include <sentencepiece_trainer.h>
 
 #include "experiments/support/data/vocabulary.h"
-#include "experiments/support/text/number.h"
 #include "experiments/support/text/words.h"
 #include "tensor/error.h"
 

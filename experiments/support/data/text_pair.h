@@ -13,7 +13,7 @@ struct TextPair {
   // of labelled texts:
   int group = -1;          ///< the value of PairSource::group(), for accuracy by group; -1: not known or not reported
   int nouns_between = -1;  ///< of agreement: nouns between subject and verb; -1: not known
-  bool is_hard = false;    ///< of agreement: belongs to the hard subset (agreement_data.h)
+  bool is_hard = false;    ///< of agreement: belongs to the hard subset (labelled_texts.h)
 };
 
 enum class Part { train, dev, test };

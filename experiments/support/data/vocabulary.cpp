@@ -6,11 +6,10 @@
 
 #include "experiments/support/data/hugging_face_vocabulary.h"
 #include "experiments/support/data/text_pair.h"
-#include "experiments/support/program/checksum.h"
 #include "experiments/support/program/cli.h"
+#include "experiments/support/program/files.h"
 #include "experiments/support/program/hugging_face.h"
 #include "experiments/support/program/json_file.h"
-#include "experiments/support/program/run_log.h"
 #include "experiments/support/program/terminal.h"
 #include "experiments/support/text/words.h"
 #include "tensor/error.h"

@@ -4,7 +4,6 @@
 #include <unordered_map>
 
 #include "experiments/support/data/vocabulary.h"
-#include "experiments/support/text/number.h"
 #include "experiments/support/text/words.h"
 #include "tensor/error.h"
 

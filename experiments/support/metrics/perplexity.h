@@ -1,11 +1,13 @@
 /// Perplexity: the exponential of the mean negative log-likelihood of a token or word.
 #pragma once
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <span>
 #include <string_view>
 
 #include "experiments/support/metrics/statistics.h"
+#include "experiments/support/text/words.h"
 
 namespace fovea {
 
@@ -34,7 +36,16 @@ inline Likelihood total(std::span<const Likelihood> texts) {
 inline double token_perplexity(const Likelihood& text) { return std::exp(text.negative_log / double(text.tokens)); }
 
 /// Counts the words and characters (code points) of a line of text. The other numbers are 0.
-Likelihood units_of_line(std::string_view line);
+inline Likelihood units_of_line(std::string_view line) {
+  Likelihood units;
+  for (std::string_view word : split_words(line)) {
+    ++units.words;
+    units.characters += character_count(word);
+  }
+  units.characters += std::max<std::int64_t>(units.words, 1);  // spaces, and the line's end
+  ++units.words;
+  return units;
+}
 
 /// A function of the mean negative log-likelihood as a metric that can be resampled; exp is the perplexity.
 inline SummedMetric likelihood_metric(std::span<const Likelihood> sentences, std::int64_t Likelihood::*count,

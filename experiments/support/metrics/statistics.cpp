@@ -1,7 +1,6 @@
 #include "experiments/support/metrics/statistics.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <numeric>
 

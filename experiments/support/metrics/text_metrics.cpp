@@ -9,7 +9,6 @@
 #include "experiments/support/metrics/chrf.h"
 #include "experiments/support/metrics/perplexity.h"
 #include "experiments/support/metrics/ribes.h"
-#include "experiments/support/text/number.h"
 #include "experiments/support/text/words.h"
 #include "tensor/error.h"
 #include "tensor/support/suggestion.h"

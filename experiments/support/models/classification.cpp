@@ -15,7 +15,6 @@
 #include "experiments/support/report/attention_pictures.h"
 #include "experiments/support/text/words.h"
 #include "experiments/support/training/shared_work.h"
-#include "experiments/support/training/training.h"
 #include "nn/shapes_only.h"
 #include "tensor/error.h"
 #include "tensor/support/warning.h"

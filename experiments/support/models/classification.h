@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "experiments/support/data/labelled_texts.h"
 #include "experiments/support/data/pair_data.h"
-#include "experiments/support/data/sentiment_data.h"
 #include "experiments/support/models/encoder_model.h"
 #include "experiments/support/record/record.h"
 #include "experiments/support/training/training.h"

@@ -7,7 +7,7 @@
 
 #include "attention/registry.h"
 #include "experiments/support/program/cli.h"
-#include "experiments/support/program/data_directory.h"
+#include "experiments/support/program/files.h"
 #include "experiments/support/program/hugging_face.h"
 #include "experiments/support/program/program.h"
 #include "experiments/support/text/words.h"

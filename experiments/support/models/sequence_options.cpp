@@ -4,12 +4,11 @@
 
 #include <fmt/core.h>
 
+#include "experiments/support/metrics/alignment.h"
 #include "experiments/support/metrics/text_metrics.h"
-#include "experiments/support/models/word_alignment.h"
 #include "experiments/support/program/program.h"
 #include "experiments/support/report/table.h"
 #include "experiments/support/text/words.h"
-#include "experiments/support/training/training.h"
 #include "nn/shapes_only.h"
 
 namespace fovea {

@@ -5,13 +5,13 @@
 #include <numeric>
 
 #include "autograd/operations.h"
+#include "experiments/support/metrics/alignment.h"
 #include "experiments/support/metrics/attention_spread.h"
 #include "experiments/support/metrics/statistics.h"
-#include "experiments/support/models/word_alignment.h"
 #include "experiments/support/program/interrupt.h"
 #include "experiments/support/program/progress.h"
 #include "experiments/support/program/terminal.h"
-#include "experiments/support/text/number.h"
+#include "experiments/support/text/words.h"
 #include "experiments/support/training/shared_work.h"
 #include "experiments/support/training/training.h"
 #include "tensor/support/atomic_file.h"

@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "autograd/scope_times.h"
+#include "experiments/support/metrics/alignment.h"
 #include "experiments/support/models/sequence_options.h"
-#include "experiments/support/models/word_alignment.h"
 #include "experiments/support/program/cli.h"
 #include "experiments/support/program/run_directory.h"
 #include "experiments/support/program/spent_time.h"

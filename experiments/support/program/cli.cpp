@@ -2,14 +2,13 @@
 
 #include <algorithm>
 #include <limits>
-#include <map>
 #include <set>
 #include <stdexcept>
 
 #include <fmt/format.h>
 
 #include "attention/method_library.h"
-#include "experiments/support/program/checksum.h"
+#include "experiments/support/program/files.h"
 #include "experiments/support/program/flag_value.h"
 #include "experiments/support/program/hugging_face.h"
 #include "experiments/support/program/json_file.h"

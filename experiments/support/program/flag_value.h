@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "experiments/support/program/json_file.h"
-#include "experiments/support/text/number.h"
+#include "experiments/support/text/words.h"
 #include "tensor/error.h"
 #include "tensor/support/in_quotes.h"
 

@@ -6,7 +6,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "experiments/support/text/number.h"
+#include "experiments/support/text/words.h"
 
 namespace fovea {
 namespace {

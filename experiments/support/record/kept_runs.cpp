@@ -8,9 +8,9 @@
 #include <zlib.h>
 
 #include "experiments/support/program/cli.h"
-#include "experiments/support/program/data_directory.h"
+#include "experiments/support/program/files.h"
 #include "experiments/support/text/lines.h"
-#include "experiments/support/text/number.h"
+#include "experiments/support/text/words.h"
 #include "tensor/error.h"
 #include "tensor/support/atomic_file.h"
 

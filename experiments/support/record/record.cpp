@@ -11,10 +11,9 @@
 #include <omp.h>
 #include <unistd.h>
 
-#include "experiments/support/program/checksum.h"
+#include "experiments/support/program/files.h"
 #include "experiments/support/program/run_directory.h"
 #include "experiments/support/program/run_log.h"
-#include "experiments/support/text/number.h"
 #include "experiments/support/text/split_mix.h"
 #include "experiments/support/text/words.h"
 #include "experiments/version.h"

@@ -4,7 +4,7 @@
 #include <numeric>
 #include <set>
 
-#include "experiments/support/text/number.h"
+#include "experiments/support/text/words.h"
 
 namespace fovea {
 

@@ -5,7 +5,7 @@
 #include <map>
 
 #include "autograd/operations.h"
-#include "experiments/support/text/number.h"
+#include "experiments/support/text/words.h"
 
 namespace fovea {
 

@@ -11,7 +11,7 @@
 #include "experiments/support/program/run_log.h"
 #include "experiments/support/program/terminal.h"
 #include "experiments/support/report/attention_pictures.h"
-#include "experiments/support/report/score_report.h"
+#include "experiments/support/report/comparison_table.h"
 
 namespace fovea {
 

@@ -12,7 +12,6 @@
 #include "experiments/support/metrics/statistics.h"
 #include "experiments/support/report/run_collection.h"
 #include "experiments/support/report/sheet.h"
-#include "experiments/support/text/number.h"
 #include "experiments/support/text/words.h"
 #include "tensor/error.h"
 #include "tensor/support/suggestion.h"

@@ -1,12 +1,11 @@
 #include "experiments/support/report/sheet.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include <fmt/core.h>
 
 #include "experiments/support/program/comparison.h"
-#include "experiments/support/program/data_directory.h"
+#include "experiments/support/program/files.h"
 #include "experiments/support/text/words.h"
 #include "tensor/error.h"
 #include "tensor/support/suggestion.h"

@@ -61,6 +61,12 @@ struct Figure {
   Figure(const HeadMaps& maps) : svg(fovea::svg(maps)) {}
 };
 
+/// Pixels.
+constexpr double font_size = 12;
+
+/// An estimate of the width of a text, without knowledge of the font.
+double text_pixels(const std::string& text, double size = font_size);
+
 /// Several <svg> elements as one, below each other.
 std::string stacked(const std::vector<std::string>& svgs);
 /// An <svg> element as the text of a file of its own, for papers and programs other than browsers: with the styles

@@ -246,10 +246,7 @@ std::string Table::markdown() const {
   std::vector<std::string> lines(rows_.size() + 2, "|");  // headings, a line of dashes, rows
   for (std::size_t c = 0; c < headings_.size(); ++c) {
     std::vector<std::string> cells{escape_markdown(headings_[c]), ""};
-    for (const auto& row : rows_) {
-      const std::string text = escape_markdown(row[c].shown());
-      cells.push_back(row[c].strong_ ? "**" + text + "**" : text);
-    }
+    for (const auto& row : rows_) cells.push_back(escape_markdown(row[c].shown()));
     std::size_t width = 3;
     for (const std::string& cell : cells) width = std::max(width, display_width(cell));
     cells[1] = is_numeric(c) ? std::string(width - 1, '-') + ":" : std::string(width, '-');
@@ -277,10 +274,7 @@ std::string Table::latex() const {
   for (std::size_t r = 0; r < rows_.size(); ++r) {
     if (has_rule_before(r)) result += "\\midrule\n";
     std::vector<std::string> cells;
-    for (const Cell& cell : rows_[r]) {
-      const std::string text = escape_latex(cell.shown());
-      cells.push_back(cell.strong_ ? "\\textbf{" + text + "}" : text);
-    }
+    for (const Cell& cell : rows_[r]) cells.push_back(escape_latex(cell.shown()));
     result += line(cells);
   }
   return result + "\\bottomrule\n\\end{tabular}\n";
@@ -345,10 +339,7 @@ std::string Table::html() const {
   result += "</tr></thead>\n<tbody>\n";
   for (std::size_t r = 0; r < rows_.size(); ++r) {
     result += has_rule_before(r) ? "<tr class=\"rule\">" : "<tr>";
-    for (std::size_t c = 0; c < headings_.size(); ++c) {
-      const std::string text = escape_html(rows_[r][c].shown());
-      result += element("td", c, rows_[r][c].strong_ ? "<strong>" + text + "</strong>" : text);
-    }
+    for (std::size_t c = 0; c < headings_.size(); ++c) result += element("td", c, escape_html(rows_[r][c].shown()));
     result += "</tr>\n";
   }
   return result + "</tbody>\n</table>\n";

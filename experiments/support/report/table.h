@@ -27,9 +27,6 @@ class Cell {
   /// The mean and sample standard deviation of the values of several runs.
   static Cell mean_of(std::span<const double> values, int decimals);
 
-  /// Makes the cell bold in Markdown and HTML; for the best value of a column, for example.
-  Cell& strong(bool is_strong = true) { return strong_ = is_strong, *this; }
-
  private:
   friend class Table;
   static Cell whole(std::int64_t value);
@@ -40,7 +37,7 @@ class Cell {
   std::string text_;                                  ///< rounded; empty: no value
   std::string deviation_;                             ///< rounded; empty: none
   Json exact_ = nullptr, exact_deviation_ = nullptr;  ///< in full precision
-  bool is_number_ = false, strong_ = false;
+  bool is_number_ = false;
 };
 
 /// Rows under headings. Columns of numbers are aligned to the right, or at their ±, other columns to the left. Control

@@ -6,7 +6,6 @@
 #include <fmt/core.h>
 
 #include "experiments/support/record/kept_runs.h"
-#include "experiments/support/report/sheet.h"
 #include "experiments/support/text/split_mix.h"
 #include "tensor/error.h"
 

@@ -1,11 +1,11 @@
-/// Tasks of classifiers: their flags, data, tests and labels of new texts. The training is on each task's page.
+/// Tasks of classifiers: their flags, data, tests and labels of new texts. The training is on the task's page.
 #pragma once
 #include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "experiments/support/analysis/model_runs.h"
+#include "experiments/support/analysis/analyzed_run.h"
 #include "experiments/support/analysis/task.h"
 #include "experiments/support/attend/attention_catalogue.h"
 #include "experiments/support/models/classification.h"
@@ -23,11 +23,10 @@ struct ClassifierOptions : ClassificationOptions {
   }
 };
 
-/// A task whose `train` trains one row with one seed: the model has its initial values, and the best ones at the end.
-/// Options are ClassifierOptions, perhaps with flags of the task's own.
-template <class Options>
-Task classifier_task(const std::string& name, const std::string& about,
-                     TrainingResult (*train)(EncoderClassifier&, const Options&, const PairData&, const Run&)) {
+/// A task whose train(model, options, data, run) trains one row with one seed: the model has its initial values, and
+/// the best ones at the end. Options are ClassifierOptions, perhaps with flags of the task's own.
+template <class Options, class Train>
+Task classifier_task(const std::string& name, const std::string& about, Train train) {
   auto program = [about, train](Cli& cli) {
     Experiment<Options> experiment(cli, about);
     const Options& options = experiment.options();

@@ -1,9 +1,9 @@
-/// Tasks of sequence models: their flags, data, tests and uses of trained models. The training is on each task's page.
+/// Tasks of sequence models: their flags, data, tests and uses of trained models. The training is on the task's page.
 #pragma once
 #include <memory>
 #include <string>
 
-#include "experiments/support/analysis/model_runs.h"
+#include "experiments/support/analysis/analyzed_run.h"
 #include "experiments/support/analysis/task.h"
 #include "experiments/support/attend/attention_catalogue.h"
 #include "experiments/support/models/sequence_options.h"
@@ -11,11 +11,10 @@
 
 namespace fovea {
 
-/// A task whose `train` trains one row with one seed: the model has its initial values, and the best ones at the end.
-/// Options are SequenceOptions, perhaps with flags of the task's own.
-template <class Options>
-Task sequence_task(const std::string& name, const std::string& about,
-                   TrainingResult (*train)(SequenceModel&, const Options&, const PairData&, const Run&)) {
+/// A task whose train(model, options, data, run) trains one row with one seed: the model has its initial values, and
+/// the best ones at the end. Options are SequenceOptions, perhaps with flags of the task's own.
+template <class Options, class Train>
+Task sequence_task(const std::string& name, const std::string& about, Train train) {
   auto program = [about, train](Cli& cli) {
     Experiment<Options> experiment(cli, about);
     const Options& options = experiment.options();

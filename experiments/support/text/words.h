@@ -1,10 +1,13 @@
 /// Words of a text: what lies between white space.
 #pragma once
+#include <charconv>
 #include <cstddef>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 #include "experiments/support/text/utf8.h"
@@ -49,5 +52,30 @@ std::string alternatives(std::span<const std::string> items);
 
 /// "a, b, c"; the first eight of a longer list: "a, b, c, d, e, f, g, h and 192 more".
 std::string first_few(std::span<const std::string> items);
+
+// ---- Text as numbers.
+
+/// The number that the whole text spells ("-3", "2.5", "1e5", for floating point also "inf" and "nan"), the same in
+/// every locale. Nothing for other text, white space around it included, and for numbers that T cannot hold.
+template <class T>
+std::optional<T> number(std::string_view text) {
+  T value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
+}
+
+/// The number that the text begins with, or nothing.
+template <class T>
+std::optional<T> leading_number(std::string_view text) {
+  T value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() ? std::optional(value) : std::nullopt;
+}
+
+/// Whether the text is a whole number in decimal digits, of any size: "-3", "99999999999999999999".
+inline bool is_whole_number(std::string_view text) {
+  if (text.starts_with('-') || text.starts_with('+')) text.remove_prefix(1);
+  return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
+}
 
 }  // namespace fovea

@@ -16,7 +16,6 @@
 #include "experiments/support/program/start_together.h"
 #include "experiments/support/report/comparison_report.h"
 #include "experiments/support/report/comparison_table.h"
-#include "experiments/support/text/number.h"
 #include "experiments/support/text/words.h"
 #include "experiments/support/training/shared_work.h"
 #include "tensor/support/atomic_file.h"

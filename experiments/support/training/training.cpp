@@ -1,16 +1,15 @@
 #include "experiments/support/training/training.h"
 
-#include <algorithm>
 #include <cmath>
 #include <map>
 
 #include <omp.h>
 
-#include "experiments/support/program/checksum.h"
 #include "experiments/support/program/device_flag.h"
+#include "experiments/support/program/files.h"
 #include "experiments/support/program/hugging_face.h"
 #include "experiments/support/program/program.h"
-#include "experiments/support/text/number.h"
+#include "experiments/support/text/words.h"
 #include "experiments/support/training/hugging_face_parameters.h"
 #include "nn/checkpoint.h"
 #include "tensor/cpu/parallel.h"

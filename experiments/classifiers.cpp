@@ -1,6 +1,7 @@
-// Sentiment of sentences and reviews: the Stanford Sentiment Treebank, IMDB, or a table of your own.
+// The tasks of classifiers. Sentiment of sentences and reviews: the Stanford Sentiment Treebank, IMDB, or a table of
+// your own. Subject-verb agreement (Linzen et al. 2016): is the verb that follows these words singular or plural?
 #include "autograd/operations.h"
-#include "experiments/support/data/sentiment_data.h"
+#include "experiments/support/data/labelled_texts.h"
 #include "experiments/support/tasks/classifier_task.h"
 #include "nn/auxiliary_losses.h"
 #include "nn/loss.h"
@@ -9,9 +10,8 @@ namespace {
 
 using namespace fovea;
 
-using Options = ClassifierOptions<SentimentOptions>;
-
-TrainingResult train(EncoderClassifier& model, const Options& options, const PairData& data, const Run& run) {
+TrainingResult train(EncoderClassifier& model, const ClassificationOptions& options, const PairData& data,
+                     const Run& run) {
   PairBatches batches(data.train, options.batches, run.seed);
   const auto optimizer = make_optimizer(model.parameters(), options.training.optimizer);
   const Schedule schedule = options.training.learning_rate();
@@ -38,9 +38,15 @@ TrainingResult train(EncoderClassifier& model, const Options& options, const Pai
   return training.finish(dev_scores);
 }
 
-const RegisteredTask task(classifier_task(
-    "sentiment",
-    "Trains Transformer encoders to label sentences or reviews with their sentiment, or any labels of your own.",
-    train));
+const RegisteredTask tasks[] = {
+    classifier_task<ClassifierOptions<SentimentOptions>>(
+        "sentiment",
+        "Trains Transformer encoders to label sentences or reviews with their sentiment, or any labels of your own.",
+        train),
+    classifier_task<ClassifierOptions<AgreementOptions>>(
+        "agreement",
+        "Trains Transformer encoders to predict the number of a verb from the words before it, and reports accuracy by "
+        "the number of attractors: nouns of the other number between subject and verb.",
+        train)};
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "experiments/support/analysis/run_flags.h"
+#include "experiments/support/analysis/commands.h"
 
 #include <algorithm>
 #include <map>
@@ -6,7 +6,6 @@
 
 #include "experiments/support/program/hugging_face.h"
 #include "experiments/support/program/terminal.h"
-#include "experiments/support/text/number.h"
 #include "experiments/support/text/words.h"
 #include "tensor/error.h"
 

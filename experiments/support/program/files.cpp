@@ -1,0 +1,56 @@
+#include "experiments/support/program/files.h"
+
+#include <array>
+#include <cerrno>
+#include <fstream>
+#include <iterator>
+#include <system_error>
+
+#include <fmt/format.h>
+#include <zlib.h>
+
+#include "tensor/error.h"
+
+namespace fovea {
+
+namespace {
+
+uLong with_bytes(uLong sum, const char* bytes, std::size_t count) {
+  return ::crc32_z(sum, reinterpret_cast<const Bytef*>(bytes), count);
+}
+
+}  // namespace
+
+std::string contents_of_file(const std::filesystem::path& path) {
+  require(!std::filesystem::is_directory(path), "{}: is a directory, expected a file", path.string());
+  errno = 0;
+  std::ifstream file(path, std::ios::binary);
+  require(file.is_open(), "{}: cannot be read: {}", path.string(), std::generic_category().message(errno));
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+std::string checksum_of(std::string_view bytes) {
+  return fmt::format("{:08x}", with_bytes(0, bytes.data(), bytes.size()));
+}
+
+std::string file_checksum(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  require(file.is_open(), "{}: cannot be read", path.string());
+  uLong sum = 0;
+  std::array<char, 1 << 16> bytes;
+  while (file.read(bytes.data(), bytes.size()), file.gcount() > 0)
+    sum = with_bytes(sum, bytes.data(), static_cast<std::size_t>(file.gcount()));
+  return fmt::format("{:08x}", sum);
+}
+
+std::filesystem::path data_directory(const std::string& name) {
+  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe").parent_path();
+  const std::filesystem::path places[] = {program, program / "../../share/fovea", program / "../../experiments",
+                                          FOVEA_EXPERIMENTS};
+  for (const std::filesystem::path& place : places)
+    if (std::filesystem::is_directory(place / name)) return (place / name).lexically_normal();
+  fail("{}: the directory is missing; copy experiments/{} of fovea's sources beside the program, into {}", name, name,
+       program.string());
+}
+
+}  // namespace fovea
