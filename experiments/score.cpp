@@ -8,6 +8,7 @@
 #include "experiments/support/program/program.h"
 #include "experiments/support/report/comparison_table.h"
 #include "experiments/support/text/words.h"
+#include "tensor/support/warning.h"
 
 namespace {
 
@@ -93,8 +94,23 @@ std::vector<TextScore> scores_of(const TextFile& system, std::span<const TextFil
   return scores;
 }
 
+/// Warns of flags that only metrics read which are not chosen.
+void check_effects(const ScoreOptions& options) {
+  const TextMetricOptions usual;
+  const auto metrics = split_columns(options.metrics, ',');
+  const auto check = [&](const char* flag, bool is_given, const char* metric) {
+    if (is_given && std::ranges::count(metrics, metric) == 0)
+      warn(fmt::format("{} has no effect: only --metrics {} reads it", flag, metric));
+  };
+  check("--tokenize", options.text.tokenization != usual.tokenization, "sacrebleu");
+  check("--stem", options.text.rouge.stem != usual.rouge.stem, "rouge");
+  check("--links-from", options.text.links_from != usual.links_from, "aer");
+  check("--gold-from", options.text.gold_from != usual.gold_from, "aer");
+}
+
 void score(const ScoreOptions& options) {
   require_inputs(options);
+  check_effects(options);
   std::vector<TextFile> references, systems{read(options, options.hypotheses, false)};
   for (const std::string& path : options.references) references.push_back(read(options, path, true));
   for (const std::string& path : options.compared) systems.push_back(read(options, path, false));

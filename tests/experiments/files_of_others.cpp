@@ -95,6 +95,16 @@ BOOST_AUTO_TEST_CASE(scores_that_mean_nothing_are_warned_of) {
   BOOST_TEST(score(write, "a b\nc d\n", "\na\n").err == "");
 }
 
+BOOST_AUTO_TEST_CASE(flags_that_no_metric_reads_are_warned_of) {
+  const Files write;
+  for (const auto& [flag, value, metric] :
+       {std::tuple("--tokenize", "zh", "sacrebleu"), {"--links-from", "1", "aer"}, {"--gold-from", "1", "aer"}})
+    BOOST_TEST(contains(score(write, "a b\n", "a c\n", {"--metrics", "bleu", flag, value}).err,
+                        fmt::format("{} has no effect: only --metrics {} reads it", flag, metric)));
+  BOOST_TEST(contains(score(write, "a b\n", "a c\n", {"--metrics", "bleu", "--stem"}).err, "--metrics rouge reads it"));
+  BOOST_TEST(score(write, "a b\n", "a c\n", {"--metrics", "bleu,sacrebleu", "--tokenize", "zh"}).err == "");
+}
+
 BOOST_AUTO_TEST_CASE(attend_reads_numpy_arrays) {
   const Files write;
   const auto array = [](const std::string& type, const std::string& shape, const std::string& bytes) {

@@ -245,7 +245,9 @@ BOOST_AUTO_TEST_CASE(lower_case_is_unicode_s) {
 BOOST_AUTO_TEST_CASE(numbers_are_whole_texts) {
   BOOST_TEST((number<int>("-3") == -3));
   BOOST_TEST((number<double>("2.5e1") == 25.0));
-  for (const char* wrong : {"", " 1", "1 ", "1x", "x", "99999999999999999999"}) BOOST_TEST(!number<int>(wrong), wrong);
+  BOOST_TEST((number<int>("+7") == 7));
+  for (const char* wrong : {"", "+", "+-3", "++3", " 1", "1 ", "1x", "x", "99999999999999999999"})
+    BOOST_TEST(!number<int>(wrong), wrong);
   BOOST_TEST((leading_number<int>("12_8.txt") == 12));
   BOOST_TEST(!leading_number<int>("x1"));
   BOOST_TEST(is_whole_number("-99999999999999999999"));

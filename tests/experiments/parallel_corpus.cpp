@@ -298,6 +298,9 @@ BOOST_AUTO_TEST_CASE(missing_files_are_named) {
   const Folder folder;
   ParallelCorpusOptions options = options_of(folder.path);
   BOOST_TEST(contains(refusal(options), "no training set train.de (.txt and .gz too); found nothing"));
+  std::filesystem::create_symlink("nowhere.de", folder.path / "train.de");
+  BOOST_TEST(contains(refusal(options), "found train.de (neither a file nor a link to one)"));
+  std::filesystem::remove(folder.path / "train.de");
   folder.write("train.de", "x\n");
   BOOST_TEST(contains(refusal(options), "there is train.de, but no train.en"));
   folder.write("train.en", "x\n");

@@ -62,6 +62,8 @@ BOOST_AUTO_TEST_CASE(every_metric_can_be_had_by_its_name) {
   const TextFile labels = file("a", {"POS", "NEG ", "POS", "POS"});
   const std::vector<TextFile> gold{file("b", {"POS", "NEG", "NEG", "POS"})};
   BOOST_TEST(text_scores("accuracy", labels, gold)[0].metric.value() == 75.0);
+  const TextFile blank = file("c", {"", " "});
+  BOOST_TEST(text_scores("word-accuracy", blank, std::vector{blank})[0].metric.value() == 0);
 }
 
 BOOST_AUTO_TEST_CASE(any_of_several_references_is_right) {
@@ -83,6 +85,8 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_scored_is_refused_with_its_place) {
   BOOST_TEST(contains(refusal("bleu", hypotheses, {}), "no reference"));
   BOOST_TEST(contains(refusal("perplexity", file("n", {"1.5", "1 x"}), {file("t", {"a", "b"})}), "n:2: 'x', expected"));
   BOOST_TEST(contains(refusal("perplexity", file("n", {"inf"}), {file("t", {"a"})}), "n:1: 'inf', expected"));
+  BOOST_TEST(
+      contains(refusal("perplexity", file("n", {"1.5 -2"}), {file("t", {"a"})}), "n:1: '-2', expected a token's "));
   BOOST_TEST(contains(refusal("perplexity", file("n", {""}), {file("t", {"a"})}), "n:1: no token"));
   BOOST_TEST(contains(refusal("aer", file("l", {"0-1", "0:1"}), {file("g", {"0-1", "0-1"})}), "l:2: '0:1': expected"));
   BOOST_TEST(contains(refusal("aer", file("l", {"0-1"}), {file("g", {"0-1"}), file("h", {"0-1"})}), "2 references"));

@@ -122,9 +122,9 @@ def attention(query, key, value, specification="global", *, parameters=None, len
     merged = {name: x.transpose(1, 2).flatten(2) for name, x in states.items()}  # [B, T, H D]
     shape = _shape(merged["query"].shape[2], heads, place, dropout, key_dim=merged["key"].shape[2],
                    value_dim=merged["value"].shape[2])
-    out = _apply(f"classic({specification}, heads={heads})", shape, {**merged, **inputs}, _dict("parameters", parameters),
-                 causal=causal, train=dropout > 0, seed=_seed() if dropout > 0 else 0, trace=trace, lengths=lengths,
-                 allowed=allowed)
+    out = _apply(f"classic({specification}, heads={heads})", shape, {**merged, **inputs},
+                 _dict("parameters", parameters), causal=causal, train=dropout > 0,
+                 seed=_seed() if dropout > 0 else 0, trace=trace, lengths=lengths, allowed=allowed)
     return out.unflatten(2, (heads, -1)).transpose(1, 2)
 
 

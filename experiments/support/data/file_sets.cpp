@@ -150,8 +150,12 @@ ChosenSets choose_sets(const FileSets& sets, const SetNames& asked, const fs::pa
 
 std::string contents_of(const fs::path& directory) {
   std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(directory))
-    names.push_back(entry.path().filename().string() + (entry.is_directory() ? "/" : ""));
+  std::error_code unreadable;
+  for (const auto& entry : fs::directory_iterator(directory)) {
+    const bool is_file = entry.is_regular_file(unreadable), is_directory = entry.is_directory(unreadable);
+    const char* kind = is_directory ? "/" : is_file ? "" : " (neither a file nor a link to one)";
+    names.push_back(entry.path().filename().string() + kind);
+  }
   if (names.empty()) return "nothing (the directory is empty)";
   std::ranges::sort(names);
   return first_few(names);

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cctype>
 #include <iterator>
-#include <set>
 
 #include <fmt/format.h>
 
+#include "experiments/support/program/json_file.h"
 #include "experiments/support/text/words.h"
 #include "tensor/support/suggestion.h"
 
@@ -152,17 +152,9 @@ Record parse_record(const RecordReader& at, const std::string& line) {
   at.require_here(line.find_first_not_of(" \t") != line.find('['),
                   "a JSON array, expected an object on each line; jq -c '.[]' FILE writes an array's objects so");
   Record record;
-  std::vector<std::set<std::string>> keys;  // of the objects that are open
-  const auto is_new_key = [&](int, Record::parse_event_t event, Record& parsed) {
-    if (event == Record::parse_event_t::object_start) keys.emplace_back();
-    if (event == Record::parse_event_t::object_end) keys.pop_back();
-    if (event == Record::parse_event_t::key)
-      at.require_here(keys.back().insert(parsed.get<std::string>()).second, "the key '{}' occurs twice",
-                      parsed.get<std::string>());
-    return true;
-  };
   try {
-    record = Record::parse(line, is_new_key);
+    record = parse_unique_keys<Record>(line,
+                                       [&](const std::string& key) { at.fail_here("the key '{}' occurs twice", key); });
   } catch (const Record::exception& error) {
     const std::string what = error.what();  // "[json.exception.parse_error.101] parse error at line 1, column 3: ..."
     const std::size_t column = what.find("column "), reason = what.find("] ") + 2;

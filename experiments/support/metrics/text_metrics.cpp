@@ -170,7 +170,7 @@ Scores accuracy_scores(const Files& files, const TextMetricOptions&) {
 /// The words of all lines that are the reference's word at the same place; missing and additional words are wrong.
 Scores word_accuracy_scores(const Files& files, const TextMetricOptions&) {
   const TextFile& reference = only_reference(files, "word-accuracy");
-  SummedMetric metric{.width = 2, .of_sums = [](auto sums) { return 100 * sums[0] / sums[1]; }};
+  SummedMetric metric{.width = 2, .of_sums = [](auto sums) { return sums[1] == 0 ? 0 : 100 * sums[0] / sums[1]; }};
   for (std::size_t i = 0; i < files.size(); ++i) {
     const auto words = split_words(files.hypotheses.lines[i]), right = split_words(reference.lines[i]);
     double equal = 0;
@@ -185,8 +185,8 @@ Likelihood likelihood_of(const TextFile& file, std::size_t i, const std::string&
   Likelihood result;
   for (std::string_view word : split_words(file.lines[i])) {
     const auto value = number<double>(word);
-    if (!value || !std::isfinite(*value)) {
-      file.fail_at(i, "'{}', expected a token's negative log-likelihood, in nats", word);
+    if (!value || !std::isfinite(*value) || *value < 0) {
+      file.fail_at(i, "'{}', expected a token's negative log-likelihood, in nats, which is at least 0", word);
     }
     result += {.negative_log = *value, .tokens = 1};
   }

@@ -10,6 +10,7 @@
 #include "tensor/error.h"
 #include "tensor/format/file_kind.h"
 #include "tensor/support/atomic_file.h"
+#include "tensor/support/in_quotes.h"
 
 namespace fovea {
 namespace {
@@ -35,7 +36,9 @@ Json load_json(const std::filesystem::path& path) {
   std::ifstream file(path);
   require(file.is_open(), "{}: cannot be read: {}", path.string(), std::generic_category().message(errno));
   try {
-    return Json::parse(file);
+    return parse_unique_keys<Json>(file, [&](const std::string& key) {
+      fail("{}: the key {} occurs twice in one object", path.string(), in_quotes(key));
+    });
   } catch (const Json::exception& error) {
     // "parse error at line 33, column 6: syntax error while ..."
     std::string first(recognised_bytes, '\0');

@@ -2,8 +2,10 @@
 #pragma once
 #include <filesystem>
 #include <functional>
+#include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -18,7 +20,23 @@ std::string text_of(const Json& value, int indent = -1);
 /// Reads the text of one value. Throws Json::parse_error.
 Json parse_json(std::string_view text);
 
-/// Reads one JSON value. Throws Error naming the file and, where it is not JSON, line and column.
+/// Reads the text of one value. Calls refuse(key), which throws, for a key that its object has already; parse() would
+/// keep the last value alone.
+template <class AnyJson, class Text, class Refuse>
+AnyJson parse_unique_keys(Text&& text, const Refuse& refuse) {
+  using Event = typename AnyJson::parse_event_t;
+  std::vector<std::set<std::string>> keys;  // of the objects that are open
+  return AnyJson::parse(std::forward<Text>(text), [&](int, Event event, AnyJson& parsed) {
+    if (event == Event::object_start) keys.emplace_back();
+    if (event == Event::object_end) keys.pop_back();
+    if (event == Event::key && !keys.back().insert(parsed.template get<std::string>()).second)
+      refuse(parsed.template get<std::string>());
+    return true;
+  });
+}
+
+/// Reads one JSON value. Throws Error naming the file and, where it is not JSON, line and column, or a key that an
+/// object has twice.
 Json load_json(const std::filesystem::path& path);
 
 /// Calls read(), which reads the JSON of the file `origin`. Throws Error if a key is missing or has another type: the
