@@ -29,6 +29,8 @@ int registers_held(const SpecOfCall& spec, int columns) {
   for (Index index : spec.indices)
     read += of_row(index) ? 3 : block.stages != 2 ? 2 * pairs : is_backward ? pairs / 2 : pairs;
   const int steps = static_cast<int>(spec.logit.steps.size() + spec.weight.steps.size());
+  // A query that always sees some keys has several ranges, with bounds for each row.
+  if (pass == Pass::forward && block.stages == 2) read += 16 * static_cast<int>(spec.always);
   return (outputs / 2 + strips * pairs + read + steps * columns / 64) * block.number_bytes / 4;
 }
 
@@ -118,10 +120,12 @@ std::vector<Kernel> kernels_of(const TileCall& call, Pass pass) {
   const bool rounds = call.products == Precision::bf16;
   const std::int64_t row = width_of(lowered) * number_bytes, most = lowered.sources.empty() ? 1024 : rounds ? 768 : 640;
   std::vector<Kernel> kernels{{pass, true, false, 0}};
-  std::int64_t formula =
-      0;  // what is taken by the tensors that formulas read, beside those of windows, where there is one
+  // What is taken by the tensors that formulas read, beside those of windows, where there is one. A table of distances
+  // takes the most where its gradients collect at both ends.
+  std::int64_t formula = 0;
   for (const LoweredCapture& capture : lowered.captures())
-    if (!lowered.sources.empty() && !capture.is_of_source()) formula += 64;
+    if (!lowered.sources.empty() && !capture.is_of_source())
+      formula += pass == Pass::query_gradients && rounds && capture.indexing == Indexing::query_offset ? 200 : 64;
   std::int64_t bytes = formula + (lowered.queries.defined() ? row : 0);  // of a row of the last kernel's gradients
   auto take = [&](std::int64_t more) -> Kernel& {
     if (bytes > formula && bytes + more > most) kernels.push_back({pass, false, false, 0}), bytes = formula;
