@@ -29,8 +29,10 @@ int registers_held(const SpecOfCall& spec, int columns) {
   for (Index index : spec.indices)
     read += of_row(index) ? 3 : block.stages != 2 ? 2 * pairs : is_backward ? pairs / 2 : pairs;
   const int steps = static_cast<int>(spec.logit.steps.size() + spec.weight.steps.size());
-  // A query that always sees some keys has several ranges, with bounds for each row.
-  if (pass == Pass::forward && block.stages == 2) read += 16 * static_cast<int>(spec.always);
+  // A query that always sees some keys has several ranges, with bounds for each row; weights summed by distance have
+  // addresses, and sums of both ends.
+  if (pass == Pass::forward && block.stages == 2)
+    read += 16 * (static_cast<int>(spec.always) + spec.has_relative_values);
   return (outputs / 2 + strips * pairs + read + steps * columns / 64) * block.number_bytes / 4;
 }
 

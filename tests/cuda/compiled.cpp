@@ -25,12 +25,12 @@ std::map<std::string, std::string> all_texts() {
   return names;
 }
 
-/// The calls of a method with heads of width 128, in f32 with products of numbers in bf16.
-std::vector<TileCall> calls_of(const char* method) {
+/// The calls of a method with heads of a width, in f32 with products of numbers in bf16.
+std::vector<TileCall> calls_of(const char* method, std::int64_t width) {
   const Precision before = matmul_precision();
   set_matmul_precision(Precision::bf16);
-  const auto attention = attention_factory(method)({.model_dim = 256, .heads = 2, .layers = 2});
-  Tensor states = Tensor::empty({1, 8, 256}, DType::f32);
+  const auto attention = attention_factory(method)({.model_dim = 2 * width, .heads = 2, .layers = 2});
+  Tensor states = Tensor::empty({1, 8, 2 * width}, DType::f32);
   Generator generator(1);
   fill_normal(states, generator);
   const Variable x(states, true);
@@ -46,8 +46,18 @@ BOOST_AUTO_TEST_SUITE(compiled)
 
 BOOST_AUTO_TEST_CASE(kernels_of_attention_fit_the_registers_and_the_shared_memory_of_each_gpu) {
   const std::map<int, int> most_shared_kibibytes{{80, 163}, {86, 99}, {90, 227}};
-  for (const char* method : {"global", "gaussian", "relative", "dman", "window"})
-    for (const TileCall& call : calls_of(method))
+  const std::pair<const char*, std::int64_t> methods[] = {
+      {"global", 128},
+      {"gaussian", 128},
+      {"relative", 128},
+      {"dman", 128},
+      {"window", 128},
+      {"gaussian + sinks(tokens=1,logit=true)", 128},
+      {"dman + sliding(left=5,right=3) + sinks(tokens=2) + rotary", 128},
+      {"relative + dman", 64},
+      {"relative + adaptive_span + window", 64}};
+  for (const auto& [method, width] : methods)
+    for (const TileCall& call : calls_of(method, width))
       for (const auto& [architecture, kibibytes] : most_shared_kibibytes)
         for (const TileKernelReport& kernel : attention_kernels().compile(call, architecture))
           BOOST_TEST_CONTEXT(method << ", " << kernel.kernel << ", sm_" << architecture) {
