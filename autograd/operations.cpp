@@ -53,19 +53,17 @@ template <class F>
 Variable record_quotient(std::string_view name, const F& f, const Variable& a, const Variable& b) {
   Tensor value = map_values(f, a, b);
   if (!should_record({&a, &b})) return value;
-  return record(name, std::move(value), {a, b}, [f, a = Saved(a), b = Saved(b)](const Gradients& g, const Node& node) {
+  const Saved saved = b.requires_grad() ? Saved(a) : Saved();  // only the gradient of b reads a
+  return record(name, std::move(value), {a, b}, [f, a = saved, b = Saved(b)](const Gradients& g, const Node& node) {
     const Variable &above = a.get(node), &below = b.get(node);
     const bool has_kernel = std::is_same_v<F, Divide> && !grad_enabled();  // one that computes the gradient of b
     Variable over = node.needs(0) || !has_kernel ? map(GradientOver{}, g[0], below) : Variable();
     if (!node.needs(1)) return Gradients{over, Variable()};
     if (has_kernel)
       return Gradients{over, map(differentiated(Divide{}, 1), g[0].value(), above.value(), below.value())};
-    Variable product = map(GradientTimes{}, over, map(f, above, below));
-    if constexpr (std::is_same_v<F, GradientOver>) {  // `above` is a gradient: where it is 0, `over` may be infinite
-      const Variable zero = number_like(above, 0);
-      product = where(equal(above.value(), zero.value()), zero, product);
-    }
-    return Gradients{over, -product};
+    if constexpr (std::is_same_v<F, GradientOver>)  // `above` is a gradient: where it is 0, `over` may be infinite
+      return Gradients{over, -map(GradientTimes{}, above, map(GradientOver{}, over, below))};
+    return Gradients{over, -map(GradientTimes{}, over, map(f, above, below))};
   });
 }
 
@@ -92,7 +90,11 @@ Variable operator+(const Variable& a, const Variable& b) { return map(Add{}, a, 
 Variable operator-(const Variable& a, const Variable& b) { return map(Subtract{}, a, b); }
 Variable operator*(const Variable& a, const Variable& b) { return map(Multiply{}, a, b); }
 Variable operator/(const Variable& a, const Variable& b) { return map(Divide{}, a, b); }
-Variable operator/(const Variable& a, double b) { return a / number_like(a, b); }
+Variable operator/(const Variable& a, double b) {
+  constexpr double largest = 1e30;  // 1 / b is a number of f32, with all of its digits, where b is not beyond it
+  const bool is_usual = std::abs(b) <= largest && std::abs(b) >= 1 / largest;
+  return is_usual ? affine(a, 1 / b, 0) : a / number_like(a, b);
+}
 Variable operator/(double a, const Variable& b) { return number_like(b, a) / b; }
 Variable affine(const Variable& x, double slope, double offset) { return map(Affine{slope, offset}, x); }
 Variable operator-(const Variable& a) { return affine(a, -1, 0); }

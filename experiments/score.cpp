@@ -110,7 +110,6 @@ void check_effects(const ScoreOptions& options) {
 
 void score(const ScoreOptions& options) {
   require_inputs(options);
-  check_effects(options);
   std::vector<TextFile> references, systems{read(options, options.hypotheses, false)};
   for (const std::string& path : options.references) references.push_back(read(options, path, true));
   for (const std::string& path : options.compared) systems.push_back(read(options, path, false));
@@ -120,6 +119,7 @@ void score(const ScoreOptions& options) {
     names.push_back(system.name);
     scores.push_back(scores_of(system, references, options));
   }
+  check_effects(options);  // of metrics that exist
   std::vector<Json> rows = score_rows(names, scores, options.bootstrap);
   if (!options.json) return fmt::print("{}", score_table(rows));
   for (Json& row : rows) {

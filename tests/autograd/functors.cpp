@@ -253,6 +253,15 @@ BOOST_AUTO_TEST_CASE(a_product_is_differentiated_any_number_of_times) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_quotient_is_differentiated_three_times_also_where_a_gradient_is_0) {
+  for (const double above : {0.0, 0.75}) {  // (a / b)^2; its derivative with respect to a, b and a is -4 / b^3
+    Variable a(here(Tensor::of({above}, {1})), true), b(here(Tensor::of({2}, {1})), true);
+    Variable y = (a / b) * (a / b);
+    for (const Variable& x : {a, b, a}) y = grad(y, {x}, {}, {.create_graph = true})[0];
+    BOOST_TEST(y.item() == -0.5);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_third_derivative_says_so) {
   Variable x = random_input({3}, 4, 0.5, 1.0);
   Variable first = grad(sum(exp(x)), {x}, {}, {.create_graph = true})[0];

@@ -1,5 +1,7 @@
 #include "experiments/support/analysis/task.h"
 
+#include <cstdlib>
+#include <iostream>
 #include <map>
 
 #include "experiments/support/analysis/analyzed_run.h"
@@ -22,14 +24,13 @@ std::map<std::string, Task>& tasks() {
 
 RegisteredTask::RegisteredTask(Task task) {
   const std::string name = task.name;
-  tasks()[name] = std::move(task);
+  if (!tasks().emplace(name, std::move(task)).second) {
+    std::cerr << "fovea: two pages register the task '" << name << "'\n";
+    std::abort();  // before main(), where nothing catches an error
+  }
 }
 
-int run_task(int argc, char** argv) {
-  const auto own = tasks().find(std::filesystem::read_symlink("/proc/self/exe").filename().string());
-  const Task& task = own == tasks().end() ? tasks().begin()->second : own->second;
-  return run(task.name, argc, argv, task.program);
-}
+int run_task(const std::string& name, int argc, char** argv) { return run(name, argc, argv, tasks().at(name).program); }
 
 std::string program_of(const std::filesystem::path& run) {
   require(std::filesystem::is_directory(run), "{}: {}", run.string(),

@@ -27,13 +27,13 @@ struct Task {
       sequence_options = {};
 };
 
-/// Registers a task. Pages have objects of this class outside of all functions.
+/// Registers a task, whose name no other one has. Pages have objects of this class outside of all functions.
 struct RegisteredTask {
   RegisteredTask(Task task);
 };
 
-/// The main function of the programs: runs the task that the file of this process is named after, or the only one.
-int run_task(int argc, char** argv);
+/// The main function of a task's program. A page of the program must have registered the task.
+int run_task(const std::string& name, int argc, char** argv);
 
 /// The name of the program whose run this is. Throws Error if the directory is not that of a trained run.
 std::string program_of(const std::filesystem::path& run);

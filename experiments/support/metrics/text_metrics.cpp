@@ -185,7 +185,8 @@ Likelihood likelihood_of(const TextFile& file, std::size_t i, const std::string&
   Likelihood result;
   for (std::string_view word : split_words(file.lines[i])) {
     const auto value = number<double>(word);
-    if (!value || !std::isfinite(*value) || *value < 0) {
+    constexpr double rounding = -1e-4;  // of a logarithm of 1 that another program computed
+    if (!value || !std::isfinite(*value) || *value < rounding) {
       file.fail_at(i, "'{}', expected a token's negative log-likelihood, in nats, which is at least 0", word);
     }
     result += {.negative_log = *value, .tokens = 1};
