@@ -61,9 +61,12 @@ Variable record_quotient(std::string_view name, const F& f, const Variable& a, c
     if (!node.needs(1)) return Gradients{over, Variable()};
     if (has_kernel)
       return Gradients{over, map(differentiated(Divide{}, 1), g[0].value(), above.value(), below.value())};
-    if constexpr (std::is_same_v<F, GradientOver>)  // `above` is a gradient: where it is 0, `over` may be infinite
-      return Gradients{over, -map(GradientTimes{}, above, map(GradientOver{}, over, below))};
-    return Gradients{over, -map(GradientTimes{}, over, map(f, above, below))};
+    Variable product = map(GradientTimes{}, over, map(f, above, below));
+    if constexpr (std::is_same_v<F, GradientOver>) {  // `above` is a gradient: if it is 0, `over` may be infinite
+      const Tensor over_is_0 = equal(over.value(), number_like(over, 0).value());
+      product = where(over_is_0, product, map(GradientTimes{}, above, map(GradientOver{}, over, below)));
+    }
+    return Gradients{over, -product};
   });
 }
 

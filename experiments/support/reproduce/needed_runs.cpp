@@ -136,20 +136,22 @@ SeedRuns NeededRuns::finished(const TableRow& row) {
 }
 
 SheetRuns NeededRuns::finished(const Sheet& sheet) {
+  const auto training_of = [&](const TableRow& row) { return row.recipe(tier_).flags + " " + row.task->flags; };
   if (alike_.empty()) {
     std::map<std::string, AlikeRuns> alike;
     std::set<std::string> known;
     for (const TableRow& row : rows_) {
-      AlikeRuns& of_recipe = alike[row.recipe(tier_).flags];
+      AlikeRuns& trained_alike = alike[training_of(row)];
       const bool is_new = row.row->model.empty() && known.insert(row.runs.front()).second;
-      if (SeedRuns runs = is_new ? finished(row) : SeedRuns(); !runs.empty()) of_recipe.rows.push_back(std::move(runs));
+      if (SeedRuns seeds = is_new ? finished(row) : SeedRuns(); !seeds.empty())
+        trained_alike.rows.push_back(std::move(seeds));
     }
-    for (auto& [flags, of_recipe] : alike) alike_[flags] = std::make_shared<AlikeRuns>(std::move(of_recipe));
+    for (auto& [flags, runs] : alike) alike_[flags] = std::make_shared<AlikeRuns>(std::move(runs));
   }
   SheetRuns runs;
   for (const TableRow& row : rows_) {
     if (row.sheet->name != sheet.name) continue;
-    runs.alike[row.task->name] = alike_.at(row.recipe(tier_).flags);
+    runs.alike[row.task->name] = alike_.at(training_of(row));
     if (SeedRuns of_row = finished(row); !of_row.empty()) runs[{row.row->name, row.task->name}] = std::move(of_row);
   }
   return runs;

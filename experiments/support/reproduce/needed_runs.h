@@ -85,7 +85,7 @@ class NeededRuns {
   std::map<std::string, const RunResult*> kept_;
   std::map<std::string, RunResult> made_;
   std::map<std::string, const RunResult*> read_;
-  std::map<std::string, std::shared_ptr<const AlikeRuns>> alike_;  ///< by the flags of a recipe
+  std::map<std::string, std::shared_ptr<const AlikeRuns>> alike_;  ///< by the flags of recipe and task
 };
 
 }  // namespace fovea
