@@ -93,11 +93,7 @@ Variable operator+(const Variable& a, const Variable& b) { return map(Add{}, a, 
 Variable operator-(const Variable& a, const Variable& b) { return map(Subtract{}, a, b); }
 Variable operator*(const Variable& a, const Variable& b) { return map(Multiply{}, a, b); }
 Variable operator/(const Variable& a, const Variable& b) { return map(Divide{}, a, b); }
-Variable operator/(const Variable& a, double b) {
-  constexpr double largest = 1e30;  // 1 / b is a number of f32, with all of its digits, where b is not beyond it
-  const bool is_usual = std::abs(b) <= largest && std::abs(b) >= 1 / largest;
-  return is_usual ? affine(a, 1 / b, 0) : a / number_like(a, b);
-}
+Variable operator/(const Variable& a, double b) { return a / number_like(a, b); }
 Variable operator/(double a, const Variable& b) { return number_like(b, a) / b; }
 Variable affine(const Variable& x, double slope, double offset) { return map(Affine{slope, offset}, x); }
 Variable operator-(const Variable& a) { return affine(a, -1, 0); }
