@@ -14,7 +14,7 @@ namespace fovea {
 
 namespace {
 
-/// The number as a constant [] that broadcasts with x, the other operand.
+/// The number as a constant [] that broadcasts with x, the other operand of a division.
 Variable number_like(const Variable& x, double number) {
   return constant_like(x.value_for("divide"), number).reshape({});
 }

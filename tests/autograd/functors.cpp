@@ -197,9 +197,9 @@ BOOST_AUTO_TEST_CASE(a_zero_cotangent_gives_a_zero_gradient_however_steep_the_fo
             for (const Variable& gradient : gradients)
               BOOST_TEST(gradient.value().to_vector<double>() == std::vector<double>(19, 0),
                          boost::test_tools::per_element());
+          // The gradient is a multiple of its cotangent, which is 0, wherever x lies.
           for (const Variable& gradient : first)
-            for (double next :
-                 {0.0, 1.5}) {  // the gradient is a multiple of its cotangent, which is 0, wherever x lies
+            for (double next : {0.0, 1.5}) {
               if (!gradient.requires_grad()) continue;
               const Variable above(here(Tensor::full({19}, next, dtype)));
               for (const Variable& second : grad(gradient, x, above, {.retain_graph = true}))

@@ -1,10 +1,9 @@
-/// Labelled texts in memory, and what all their readers share: the files of the parts, splitting a single file,
-/// limiting the number of examples, checking.
+/// Labelled texts in memory, and the readers of sentiment and agreement: they find the files of the parts, split a
+/// single file, limit the number of examples, and check them.
 #pragma once
 #include <array>
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <string>
 #include <vector>
 

@@ -1,4 +1,4 @@
-/// The log of a training: a growing file of JSON lines that survives a kill.
+/// The log of a training: a growing file of JSON lines that survives a kill, and the same curves for TensorBoard.
 #pragma once
 #include <cstddef>
 #include <cstdint>

@@ -511,7 +511,11 @@ std::vector<Finding::NamedTable> tables_of(const Sheet& sheet, const SheetRuns& 
   std::vector<Finding::NamedTable> tables{{sheet.title, sheet_table(sheet, runs), sheet_caption(sheet, runs)}};
   if (sheet.claims.empty()) return tables;
   Table table({"statement", "difference, paper", "ours (95 % interval)", "verdict"});
-  for (const CheckedClaim& one : check_claims(sheet, runs)) table.row(one.cells());
+  for (const CheckedClaim& one : check_claims(sheet, runs)) {
+    std::vector<Cell> cells = one.cells();
+    if (!one.claim.of.empty()) cells[0] = one.claim.of + ": " + one.words;
+    table.row(std::move(cells));
+  }
   tables.push_back({.name = "Statements about the table", .table = table});
   return tables;
 }

@@ -351,6 +351,8 @@ std::string AxisScale::label(double tick) const {
   return std::abs(tick) < 1e-9 * step_ ? "0" : with_true_minus(fmt::format("{:.7g}", tick));
 }
 
+// ---- Maps of attention
+
 namespace {
 
 constexpr std::size_t most_columns = 4, longest_token = 16;

@@ -1,4 +1,4 @@
-/// Words of a text: what lies between white space.
+/// Words of a text, which lie between white space, and the numbers that they spell.
 #pragma once
 #include <charconv>
 #include <cstddef>
