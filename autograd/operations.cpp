@@ -423,10 +423,22 @@ Variable dropout_add(const Variable& x, const Variable& residual, double probabi
                 });
 }
 
+namespace {
+
+/// Minus the logarithm of the probability sigmoid(x), whose target is t. Each of the two logarithms, one of which is
+/// infinite at an infinite logit, is left out where its factor is 0.
+struct BinaryCrossEntropy {
+  static constexpr const char* name = "binary_cross_entropy";
+  template <class T>
+  FOVEA_HD FOVEA_INLINE T operator()(T x, T t) const {
+    return gradient_times(t, softplus(-x)) + gradient_times(T(1) - t, softplus(x));
+  }
+};
+
+}  // namespace
+
 Variable binary_cross_entropy(const Variable& logits, const Tensor& targets) {
-  // Each logarithm is left out where its factor is 0: at a logit of infinity it is infinite.
-  const Variable target(targets), rest = 1 - target;
-  return map(GradientTimes{}, target, softplus(-logits)) + map(GradientTimes{}, rest, softplus(logits));
+  return map(BinaryCrossEntropy{}, logits, Variable(targets));
 }
 
 }  // namespace fovea
