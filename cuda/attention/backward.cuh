@@ -52,7 +52,9 @@ struct Pair {
   T product, out_product;  ///< q_i · k_j and g_i · v_j
 };
 
-/// What both kernels do: the products of a tile, the gradients of its pairs, and those of the block's queries or keys.
+/// The base of the query-owned and the key-owned kernel. For each tile it multiplies q · k and g · v, where g is the
+/// gradient of the output, makes the gradients of the tile's pairs from them, and adds those of the scores to the
+/// gradients of the rows that the block owns: its queries, or its keys.
 template <class Spec, bool rows_are_queries, class Memory>
 class GradientBlock : protected BlockOfRows<Spec, rows_are_queries, Memory> {
   using Base = BlockOfRows<Spec, rows_are_queries, Memory>;

@@ -122,8 +122,9 @@ std::vector<Kernel> kernels_of(const TileCall& call, Pass pass) {
   const bool rounds = call.products == Precision::bf16;
   const std::int64_t row = width_of(lowered) * number_bytes, most = lowered.sources.empty() ? 1024 : rounds ? 768 : 640;
   std::vector<Kernel> kernels{{pass, true, false, 0}};
-  // What is taken by the tensors that formulas read, beside those of windows, where there is one. A table of distances
-  // takes the most where its gradients collect at both ends.
+  // In a call with a window, what the other tensors that formulas read (captures) take of the registers, counted like
+  // the bytes of a row of gradients. One with a number for each distance takes the most, because the gradients of all
+  // distances beyond its two ends are summed in registers.
   std::int64_t formula = 0;
   for (const LoweredCapture& capture : lowered.captures())
     if (!lowered.sources.empty() && !capture.is_of_source())
@@ -229,7 +230,8 @@ std::vector<double> constants_of(const SpecOfCall& spec) {
   return all;
 }
 
-/// What the kernels ask a Spec (pairs.cuh), beside its formulas.
+/// The member functions of a Spec but its formulas: what the kernels ask about the call, such as has_window(), and how
+/// they look up captures by number. See pairs.cuh for what a Spec is.
 std::string facts_of(const SpecOfCall& spec) {
   std::vector<int> slots(spec.indices.size());
   for (int k = 0, slot = 0; k < std::ssize(slots); ++k)
