@@ -262,6 +262,18 @@ BOOST_AUTO_TEST_CASE(the_output_of_a_command_is_kept_with_the_runs) {
   BOOST_TEST(contains(message_of([&] { output_of(again, planned, lacks_model); }), "1.txt: the file is missing"));
 }
 
+BOOST_AUTO_TEST_CASE(the_spread_between_seeds_is_that_of_trainings_on_the_same_data) {
+  Folder folder;
+  NeededRuns needed("mini", {.out = folder.path});
+  for (const std::string& name : runs_of(needed, "X-localness"))
+    if (contains(needed.jobs().at(name).made_for.front(), ": plain")) finish(needed, name);
+  const SheetRuns runs = needed.finished(needed.sheet("localness"));
+  for (const char* task : {"majority", "displaced"}) {  // one recipe, but other data
+    BOOST_TEST(runs.at({"plain", task}).size() == 3u);
+    BOOST_TEST((runs.alike.at(task)->rows == std::vector<SeedRuns>{runs.at({"plain", task})}));
+  }
+}
+
 BOOST_AUTO_TEST_CASE(results_are_written_from_kept_runs_alone) {
   Folder folder;
   const std::string page = (folder / "page.md").string(), kept = (folder / "kept").string();
