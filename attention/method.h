@@ -15,7 +15,8 @@ namespace fovea {
 /// The shape and place that a method is constructed with. A method acts on a whole attention or on some of its heads.
 struct MethodShape {
   std::int64_t model_dim;  ///< d
-  std::int64_t head_dim;   ///< D = d / number of all heads
+  std::int64_t head_dim;   ///< D, unless chosen otherwise d / all_heads
+  int all_heads;           ///< number of heads of the attention
   int heads;               ///< number of heads this method acts on
   int layer;               ///< number of this layer, counted from 0
   Place place;

@@ -105,7 +105,8 @@ struct AttentionInput {
 /// Construction parameters of an attention: its dimensions and its place in the model.
 struct AttentionShape {
   std::int64_t model_dim = 512;  ///< model width d
-  int heads = 8;                 ///< number of heads H; divides d
+  int heads = 8;                 ///< number of heads H; divides d unless head_dim is given
+  std::int64_t head_dim = 0;     ///< D, width of a head's queries and keys; 0 stands for d / H
   int layer = 0;                 ///< number of this layer, 0 … layers − 1
   int layers = 1;
   Place place = Place::encoder;
@@ -117,6 +118,9 @@ struct AttentionShape {
   std::int64_t step_dim = 0;  ///< d_e, the width of AttentionInput::step_input; 0 if there is no step input
   /// Whether multi-head attention ends with the projection W^O. Without it the result is the heads side by side.
   bool output_projection = true;
+
+  /// D: head_dim, or d / H; 0 without heads.
+  std::int64_t width_of_head() const { return head_dim > 0 ? head_dim : heads > 0 ? model_dim / heads : 0; }
 };
 
 class Attention : public Module {

@@ -17,6 +17,7 @@ namespace {
 AttentionShape attention_shape(const TransformerOptions& options, int layer, Place place) {
   return {.model_dim = options.model_dim,
           .heads = options.heads,
+          .head_dim = options.head_dim,
           .layer = layer,
           .layers = options.layers,
           .place = place,

@@ -24,7 +24,8 @@ enum class Recompute { none, layers };
 struct TransformerOptions {
   int layers = 6;
   std::int64_t model_dim = 512;  ///< d
-  int heads = 8;                 ///< H; divides d
+  int heads = 8;                 ///< H; divides d unless head_dim is given
+  std::int64_t head_dim = 0;     ///< AttentionShape::head_dim
   std::int64_t feed_forward_dim = 2048;
   Norm norm = Norm::pre;
   NormKind norm_kind = NormKind::layer;

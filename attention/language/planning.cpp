@@ -151,15 +151,16 @@ PlacedMethods make_methods(const std::string& text, const std::vector<PlannedGro
 
 /// The shape for a method on `heads` heads. value_dim is the width of all heads together.
 MethodShape shape_of_projected(const AttentionShape& shape, int heads, std::int64_t value_dim) {
-  std::int64_t H = std::max(shape.heads, 1), head_dim = shape.model_dim / H;
+  const std::int64_t head_dim = shape.width_of_head();
   return {.model_dim = shape.model_dim,
           .head_dim = head_dim,
+          .all_heads = shape.heads,
           .heads = heads,
           .layer = shape.layer,
           .place = shape.place,
           .query_dim = head_dim,
           .key_dim = head_dim,
-          .value_dim = value_dim / H,
+          .value_dim = value_dim / std::max(shape.heads, 1),
           .step_dim = shape.step_dim,
           .key_state_dim = shape.key_dim > 0 ? shape.key_dim : shape.model_dim};
 }
@@ -171,9 +172,10 @@ std::unique_ptr<Attention> make_projected(const std::string& text, const std::ve
   const auto methods_of_width = [&](std::int64_t value_dim) {
     return make_methods(text, groups, shape, [&](int heads) { return shape_of_projected(shape, heads, value_dim); });
   };
-  PlacedMethods methods = methods_of_width(shape.model_dim);
-  const std::int64_t value_dim = surroundings_of(methods, shape.model_dim).value_dim;
-  if (value_dim != shape.model_dim) methods = methods_of_width(value_dim);
+  const std::int64_t usual_dim = shape.heads * shape.width_of_head();
+  PlacedMethods methods = methods_of_width(usual_dim);
+  const std::int64_t value_dim = surroundings_of(methods, usual_dim).value_dim;
+  if (value_dim != usual_dim) methods = methods_of_width(value_dim);
   return std::make_unique<MultiHeadAttention>(shape, std::move(methods));
 }
 
@@ -196,7 +198,7 @@ AttentionFactory plan_projected(const std::string& text, const std::vector<Metho
       std::int64_t d = shape.model_dim, query_dim = shape.query_dim == 0 ? d : shape.query_dim;
       require(query_dim == d, "{}: {} has queries {} wide; they must be as wide as the model, {}", shown, owner,
               query_dim, d);
-      require(shape.heads > 0 && d % shape.heads == 0,
+      require(shape.heads > 0 && (shape.head_dim > 0 || d % shape.heads == 0),
               "{}: {} has {} heads, which do not divide the width {}; heads=N sets them", shown, owner, shape.heads, d);
     }
     return make_projected(text, groups, shape);

@@ -34,6 +34,9 @@ ClassicAttention::ClassicAttention(const AttentionShape& shape, PlacedMethods me
   require(surroundings_.key_heads == 0 || surroundings_.key_heads == shape_.heads,
           "classic: the keys are the inputs, of {} heads; without projections there cannot be {} heads of keys",
           shape_.heads, surroundings_.key_heads);
+  require(shape_.head_dim == 0,
+          "classic: each head is a part of the inputs, {} wide; without projections it cannot be {} wide (head_dim)",
+          shape_.query_dim / shape_.heads, shape_.head_dim);
   for (PlacedMethod& placed : methods_) child(placed.name, *placed.method);
 }
 
@@ -42,6 +45,7 @@ MethodShape ClassicAttention::method_shape(const AttentionShape& raw, int heads)
   const std::int64_t H = shape.heads;
   return {.model_dim = shape.query_dim,
           .head_dim = shape.query_dim / H,
+          .all_heads = shape.heads,
           .heads = heads,
           .layer = shape.layer,
           .place = shape.place,

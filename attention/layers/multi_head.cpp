@@ -24,7 +24,7 @@ Variable repeat_heads(const Variable& x, std::int64_t times) {
 /// repeated for the query heads.
 bool are_positioned_alike(const PlacedMethods& methods, const AttentionShape& shape) {
   return std::all_of(methods.begin(), methods.end(), [&](const PlacedMethod& placed) {
-    Surroundings own{.value_dim = shape.model_dim};
+    Surroundings own{.value_dim = shape.heads * shape.width_of_head()};
     placed.method->change(own);
     return !own.positioned || placed.heads == shape.heads;
   });
@@ -33,16 +33,16 @@ bool are_positioned_alike(const PlacedMethods& methods, const AttentionShape& sh
 
 MultiHeadAttention::MultiHeadAttention(const AttentionShape& shape, PlacedMethods methods)
     : shape_(shape),
-      head_dim_(shape.heads > 0 ? shape.model_dim / shape.heads : 0),
+      head_dim_(shape.width_of_head()),
       methods_(std::move(methods)),
-      surroundings_(surroundings_of(methods_, shape.model_dim)),
+      surroundings_(surroundings_of(methods_, shape.heads * head_dim_)),
       positioned_alike_(are_positioned_alike(methods_, shape)),
       key_heads_(surroundings_.key_heads > 0 ? surroundings_.key_heads : shape.heads),
-      query_(shape.model_dim, shape.model_dim),
+      query_(shape.model_dim, shape.heads * head_dim_),
       key_(width_or(shape.key_dim, shape.model_dim), head_dim_ * key_heads_),
       value_(width_or(shape.value_dim, shape.model_dim),
              surroundings_.value_dim / std::max(shape.heads, 1) * key_heads_) {
-  require(shape.heads > 0 && shape.model_dim % shape.heads == 0,
+  require(shape.heads > 0 && (shape.head_dim > 0 || shape.model_dim % shape.heads == 0),
           "attention: {} heads do not divide the width of the model, {}", shape.heads, shape.model_dim);
   require(surroundings_.value_dim % shape.heads == 0, "attention: {} heads do not divide the width of the values, {}",
           shape.heads, surroundings_.value_dim);

@@ -11,13 +11,13 @@ namespace fovea {
 
 /// Q = x_q W^Q + b, K = x_k W^K + b and V = x_v W^V + b are split into H heads. The output is the concatenated outputs
 /// of the heads, times W^O, plus b. AttentionShape::output_projection = false leaves out W^O and b. W^Q, W^K, W^V and
-/// W^O are [d, d], unless keys or values have other widths or a method changes the width of the values or the number of
-/// key heads. Each method acts on all heads or on some of them. Names of the parts: query, key, value, output and those
-/// of the methods.
+/// W^O are [d, d], unless AttentionShape::head_dim is given (W^Q, W^K, W^V [d, H D], W^O [H D, d]), keys or values have
+/// other widths or a method changes the width of the values or the number of key heads. Each method acts on all heads
+/// or on some of them. Names of the parts: query, key, value, output and those of the methods.
 class MultiHeadAttention : public Attention {
  public:
-  /// Throws Error unless the number of heads divides the width of the model and of the values, and the number of key
-  /// heads divides the number of heads.
+  /// Throws Error unless the number of heads divides the width of the model (or head_dim is given) and that of the
+  /// values, and the number of key heads divides the number of heads.
   MultiHeadAttention(const AttentionShape& shape, PlacedMethods methods);
 
   Variable forward(const AttentionInput& input) override;

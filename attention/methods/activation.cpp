@@ -9,7 +9,7 @@ void HeadActivation::visit(OptionVisitor& visitor, Options& options) {
 }
 
 HeadActivation::HeadActivation(const MethodShape& shape, const Options& options) : options_(options) {
-  require(shape.heads * shape.head_dim == shape.model_dim,
+  require(shape.heads == shape.all_heads,
           "activation: it acts on all heads, so heads= and heads(...) cannot be used with it");
 }
 

@@ -87,20 +87,19 @@ Variable plain_attention(const AttentionContext& in) {
 GaussianLocalness::GaussianLocalness(const MethodShape& shape, const Options& options)
     : options_(options),
       heads_(shape.heads),
-      hidden_(shape.model_dim, shape.model_dim, layer(options, shape.model_dim, 1)),
+      hidden_(shape.all_heads * shape.query_dim, shape.model_dim, layer(options, shape.all_heads * shape.query_dim, 1)),
       center_(shape.model_dim, shape.heads, layer(options, shape.model_dim, 0.1)) {
   child("hidden", hidden_);
   child("center", center_);
   if (options.center_input == CenterInput::query_and_context) {
-    std::int64_t all_heads = shape.model_dim / shape.head_dim;
-    child("context", context_.emplace(all_heads * shape.value_dim, shape.model_dim, Linear::Options{.bias = false}));
+    child("context",
+          context_.emplace(shape.all_heads * shape.value_dim, shape.model_dim, Linear::Options{.bias = false}));
   }
   Options of_width = options;
   of_width.unit_initial = false;
   if (options.window == Window::layer) {
-    std::int64_t all_heads = shape.model_dim / shape.head_dim;
-    child("width_hidden", width_hidden_.emplace(all_heads * shape.key_dim, shape.model_dim,
-                                                layer(of_width, all_heads * shape.key_dim, 1)));
+    const std::int64_t of_keys = shape.all_heads * shape.key_dim;
+    child("width_hidden", width_hidden_.emplace(of_keys, shape.model_dim, layer(of_width, of_keys, 1)));
   }
   if (options.window == Window::layer || options.window == Window::query)
     child("width", width_.emplace(shape.model_dim, options.shared_width ? 1 : shape.heads,

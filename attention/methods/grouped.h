@@ -30,7 +30,7 @@ class GroupedQueries : public LocalnessMethod {
       : key_heads_(options.key_heads > 0  ? options.key_heads
                    : shape.heads % 2 == 0 ? shape.heads / 2
                                           : 1) {
-    require(shape.heads * shape.head_dim == shape.model_dim,
+    require(shape.heads == shape.all_heads,
             "grouped: it acts on all heads, so heads= and heads(...) cannot be used with it");
     require(shape.heads % key_heads_ == 0, "grouped: key_heads={} does not divide the number of heads, {}", key_heads_,
             shape.heads);

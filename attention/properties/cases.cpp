@@ -19,8 +19,9 @@ Tensor random_tensor(const Shape& shape, Generator& generator, double low, doubl
 
 Tensor lengths_of(const std::vector<std::int32_t>& lengths) { return Tensor::from(lengths, {std::ssize(lengths)}); }
 
-std::unique_ptr<Attention> random_attention(const std::string& specification, Place place, std::uint64_t seed) {
-  AttentionShape shape{.model_dim = 6, .heads = 2, .layer = 0, .layers = 2, .place = place};
+std::unique_ptr<Attention> random_attention(const std::string& specification, Place place, std::uint64_t seed,
+                                            std::int64_t head_dim) {
+  AttentionShape shape{.model_dim = 6, .heads = 2, .head_dim = head_dim, .layer = 0, .layers = 2, .place = place};
   auto attention = attention_factory(specification)(shape);
   attention->to(DType::f64);
   Generator generator(seed);

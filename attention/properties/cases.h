@@ -16,9 +16,11 @@ Tensor random_tensor(const Shape& shape, Generator& generator, double low = -1, 
 /// i32 [B].
 Tensor lengths_of(const std::vector<std::int32_t>& lengths);
 
-/// The attention with two heads of width three, in the first of two layers, in f64. Every parameter is random, so that
-/// none is 0 or 1. Throws Error if the attention is not defined in this place.
-std::unique_ptr<Attention> random_attention(const std::string& specification, Place place, std::uint64_t seed = 3);
+/// The attention of states of width six with two heads, three wide unless `head_dim` is given, in the first of two
+/// layers, in f64. Every parameter is random, so that none is 0 or 1. Throws Error if the attention is not defined in
+/// this place.
+std::unique_ptr<Attention> random_attention(const std::string& specification, Place place, std::uint64_t seed = 3,
+                                            std::int64_t head_dim = 0);
 
 /// A mask for the methods that read one, [1, 2, I, J], without symmetry and with a fifth of its entries 0. Entry (i, j)
 /// does not depend on I and J.

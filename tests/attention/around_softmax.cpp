@@ -353,6 +353,7 @@ BOOST_AUTO_TEST_CASE(differential_attention_subtracts_the_second_map) {
 BOOST_AUTO_TEST_CASE(the_norm_of_differential_attention_takes_heads_of_any_size) {
   DifferentialAttention method({.model_dim = 4,
                                 .head_dim = 4,
+                                .all_heads = 1,
                                 .heads = 1,
                                 .layer = 0,
                                 .place = Place::encoder,
@@ -464,6 +465,7 @@ struct CountingPositions : LocalnessMethod {
 BOOST_AUTO_TEST_CASE(a_decoder_positions_each_key_of_both_maps_once) {
   const MethodShape shape{.model_dim = 6,
                           .head_dim = 3,
+                          .all_heads = 2,
                           .heads = 2,
                           .layer = 0,
                           .place = Place::decoder,

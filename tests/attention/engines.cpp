@@ -28,7 +28,7 @@ void check_alike(const std::vector<Tensor>& one, const std::vector<Tensor>& othe
 }
 
 /// Runs body on every specification that has a fused form, in every place where it is defined.
-void for_every_fused(const std::function<void(Attention&, Place)>& body) {
+void for_every_fused(const std::function<void(const std::string&, Attention&, Place)>& body) {
   for (const std::string& specification : all_specifications()) {
     if (!has_fused_form(specification)) continue;
     for (Place place : all_places()) BOOST_TEST_CONTEXT(specification << " in place " << static_cast<int>(place)) {
@@ -37,7 +37,7 @@ void for_every_fused(const std::function<void(Attention&, Place)>& body) {
           AttentionEngineScope composed(AttentionEngine::composed);
           attention = usable_attention(specification, place);
         }
-        if (attention) body(*attention, place);
+        if (attention) body(specification, *attention, place);
       }
   }
 }
@@ -111,6 +111,32 @@ BOOST_AUTO_TEST_CASE(methods_keep_their_fused_forms) {
         BOOST_TEST(has_fused_form(specification), specification);
     }
   }
+}
+
+// Two heads of width 4 in states of width 6, as in checkpoints whose heads are together wider than the model.
+BOOST_AUTO_TEST_CASE(heads_may_be_together_wider_than_the_states) {
+  int compared = 0;
+  for_every_fused([&](const std::string& specification, Attention& usual, Place place) {
+    if (!dynamic_cast<MultiHeadAttention*>(&usual)) return;
+    const auto attention = random_attention(specification, place, 3, 4);
+    Generator generator(12);
+    Variable x(random_tensor({2, 5, 6}, generator), true), source(random_tensor({2, 7, 6}, generator), true);
+    const Variable& keys = place == Place::cross ? source : x;
+    const Tensor mask = mask_for(*attention, 5, keys.size(1)), cotangent = random_tensor({2, 5, 6}, generator);
+    std::vector<Variable> inputs{x, keys};
+    for (const NamedParameter& parameter : attention->parameters()) inputs.push_back(parameter.variable);
+    auto results = [&](AttentionEngine engine) {
+      AttentionEngineScope scope(engine);
+      const Variable out =
+          attention->forward({.query = x, .key = keys, .value = keys, .mask = mask, .causal = place == Place::decoder});
+      std::vector<Tensor> all{out.value()};
+      for (const Variable& gradient : grad(out, inputs, cotangent)) all.push_back(gradient.value());
+      return all;
+    };
+    check_alike(results(AttentionEngine::fused), results(AttentionEngine::composed), 1e-10);
+    ++compared;
+  });
+  BOOST_TEST(compared > 100);
 }
 
 BOOST_AUTO_TEST_CASE(every_specification_is_defined_somewhere) {
@@ -194,7 +220,7 @@ double norm(const Tensor& x) { return distance(x, Tensor::zeros(x.shape(), x.dty
 // In bf16 every operand has a rounding error of 2^-9; where an activation has a kink, it changes gradients.
 BOOST_AUTO_TEST_CASE(fused_in_bf16_is_near_f32) {
   int different = 0;
-  for_every_fused([&](Attention& attention, Place place) {
+  for_every_fused([&](const std::string&, Attention& attention, Place place) {
     attention.to(DType::f32);
     const std::vector<Tensor> rounded = rounded_or_not(attention, place, Precision::bf16),
                               exact = rounded_or_not(attention, place, Precision::f32);
@@ -745,7 +771,7 @@ BOOST_AUTO_TEST_CASE(the_heads_of_mixers_have_no_pairs) {
 
 BOOST_AUTO_TEST_CASE(the_number_of_threads_changes_nothing) {
   int before = omp_get_max_threads();
-  for_every_fused([](Attention& attention, Place place) {
+  for_every_fused([](const std::string&, Attention& attention, Place place) {
     for (const Sizes& sizes : {all_sizes[2], all_sizes[3]}) {
       auto run = [&](int threads) {
         omp_set_num_threads(threads);
@@ -770,7 +796,7 @@ bool has_matrix_of_pairs(const Plan& plan) {
 BOOST_AUTO_TEST_CASE(the_memory_of_a_forward_pass_is_linear_in_the_number_of_positions) {
   const int before_test = omp_get_max_threads();
   omp_set_num_threads(1);  // with several threads, the number of strips in memory at one time varies from run to run
-  for_every_fused([](Attention& attention, Place place) {
+  for_every_fused([](const std::string&, Attention& attention, Place place) {
     attention.to(DType::f32);
     AttentionEngineScope fused(AttentionEngine::fused);
     Generator generator(7);
@@ -795,7 +821,7 @@ BOOST_AUTO_TEST_CASE(the_memory_of_a_forward_pass_is_linear_in_the_number_of_pos
 }
 
 BOOST_AUTO_TEST_CASE(the_fused_engine_traces_the_weights_of_the_composed_one) {
-  for_every_fused([](Attention& attention, Place place) {
+  for_every_fused([](const std::string&, Attention& attention, Place place) {
     auto run = [&](AttentionEngine engine) {
       AttentionEngineScope chosen(engine);
       AttentionTrace trace;

@@ -325,7 +325,8 @@ BOOST_AUTO_TEST_CASE(models_that_ours_cannot_be_are_refused_in_a_line) {
       {after("\"pad_token_id\": 0", "\"pad_token_id\": 60", "t5"),
        "spiece.model: has 60 pieces, config.json a special"},
       {after("\"d_kv\": 4", "\"d_kv\": 5", "t5"),
-       "the heads have 20 dimensions together (num_heads · d_kv), expected 16 (d_model)"},
+       "tensor 'encoder.block.0.layer.0.SelfAttention.q.weight' is [16, 16], which makes [16, 16]; the parameter "
+       "'encoder.0.attention.query.weight' is [16, 20]"},
       {after("\"is_decoder\": false", "\"is_decoder\": true", "bert"), "is_decoder is true"},
   };
   for (const auto& [message, part] : cases) BOOST_TEST(contains(message, part), message);

@@ -87,7 +87,7 @@ def bert():
     return transformers.BertTokenizer(str(folder / "bert" / "vocab.txt"))
 
 
-def t5(name, layers, **options):
+def t5(name, layers, d_kv, **options):
     (folder / name).mkdir(parents=True, exist_ok=True)
     if not options:
         # White space becomes spaces and fullwidth letters narrow ones; T5's own rules take 240 KB.
@@ -102,7 +102,7 @@ def t5(name, layers, **options):
         for extra in (rules, lines, folder / name / "spiece.vocab"):
             extra.unlink()
     pieces = 60
-    config = transformers.T5Config(vocab_size=pieces + 6, d_model=16, d_kv=4, d_ff=24, num_layers=layers,
+    config = transformers.T5Config(vocab_size=pieces + 6, d_model=16, d_kv=d_kv, d_ff=24, num_layers=layers,
                                    num_decoder_layers=1, num_heads=4, relative_attention_num_buckets=8,
                                    relative_attention_max_distance=20, layer_norm_epsilon=2e-6, pad_token_id=0,
                                    eos_token_id=1, decoder_start_token_id=0, **options)
@@ -119,8 +119,8 @@ def t5(name, layers, **options):
 
 def main():
     found = {"gpt2": gpt2(), "bert": bert()}
-    t5("t5", 2)
-    t5("t5_1.1", 1, feed_forward_proj="gated-gelu", tie_word_embeddings=False)
+    t5("t5", 2, 4)
+    t5("t5_1.1", 1, 6, feed_forward_proj="gated-gelu", tie_word_embeddings=False)
     pieces = sentencepiece.SentencePieceProcessor(str(folder / "t5" / "spiece.model"))
     tokens = {name: [tokenizer.convert_ids_to_tokens(tokenizer(text)["input_ids"]) for text in TEXTS]
               for name, tokenizer in found.items()}

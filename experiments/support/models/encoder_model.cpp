@@ -80,6 +80,7 @@ void TransformerFlags::add_sizes(Cli& cli, const std::string& dropped_out, const
   cli.option("--layers", layers, "layers of the encoder, and of the decoder").range(1, 1000);
   cli.option("--model-dim", model_dim, "width of the states").range(1, 65536);
   cli.option("--heads", heads, "attention heads; must divide the width").range(1, 1024);
+  cli.rare("--head-dim", head_dim, "width of a head; 0: --model-dim / --heads").range(0, 1 << 16);
   cli.option("--dropout", dropout, "probability of dropping an activation; of " + dropped_out).range(0, 0.99);
   cli.option("--attention", attention,
              "attention of the encoder, as in \"gaussian(window=query, layers=1-3)\"; " + attention_note)
@@ -124,6 +125,7 @@ TransformerOptions TransformerFlags::stack() const {
   return {.layers = layers,
           .model_dim = model_dim,
           .heads = heads,
+          .head_dim = head_dim,
           .feed_forward_dim = feed_forward_dim,
           .norm = norm,
           .norm_kind = norm_kind,
@@ -148,7 +150,7 @@ void TransformerFlags::require_memory(double parameters, int copies, double kept
 }
 
 void TransformerFlags::require_heads() const {
-  require(model_dim % heads == 0, "--heads {}: must divide --model-dim {}", heads, model_dim);
+  require(head_dim > 0 || model_dim % heads == 0, "--heads {}: must divide --model-dim {}", heads, model_dim);
 }
 
 AttentionFactory flagged_attention(const char* flag, const std::string& specification) {

@@ -33,6 +33,7 @@ struct TransformerFlags {
   int layers = 2;
   std::int64_t model_dim = 128;
   int heads = 4;
+  std::int64_t head_dim = 0;
   std::int64_t feed_forward_dim = 512;
   double dropout = 0.1;
   Norm norm = Norm::pre;
@@ -56,7 +57,7 @@ struct TransformerFlags {
   /// Declares --positions, --max-positions, --embedding-norm and --embedding-scale.
   void add_inputs(Cli& cli);
 
-  /// Throws Error unless the heads divide the width.
+  /// Throws Error unless the heads divide the width, or have a width of their own.
   void require_heads() const;
   /// Throws Error if the machine's memory is too small for `copies` copies of so many parameters, and for `kept`
   /// numbers that the layers keep for the backward pass.

@@ -184,6 +184,7 @@ std::unique_ptr<SequenceModel> SequenceModelOptions::make_transformer(std::int64
 std::unique_ptr<SequenceModel> SequenceModelOptions::make_recurrent(std::int64_t source_vocabulary,
                                                                     std::int64_t vocabulary) const {
   require(source_vocabulary > 0, "--architecture rnn: only for encoder-decoders; language models are transformers");
+  require(head_dim == 0, "--architecture rnn: its heads are parts of its states; leave out --head-dim");
   require(recompute == Recompute::none, "--recompute layers: an rnn has no Transformer layers; leave it out");
   require(decoder_attention.empty() && cross_attention.empty(),
           "--architecture rnn: has one attention, --attention; leave out --decoder-attention and --cross-attention");
