@@ -376,6 +376,11 @@ BOOST_AUTO_TEST_CASE(an_open_statement_says_whether_the_papers_difference_is_exc
   for (const double inside : {(low + high) / 2, std::nan("")}) BOOST_TEST(verdict_if(inside) == shows);
   BOOST_TEST(verdict_if(high + 1, Verdict::open, "other work changes speeds") == "open: other work changes speeds");
   BOOST_TEST(verdict_if(high + 1, Verdict::holds) == "holds");
+
+  one.left.value = 3e200, one.right.value = 1;  // perplexities of models that are no good
+  one.difference = SeededDifference{.value = 3e200, .standard_error = 1e200, .covers_seeds = true};
+  BOOST_TEST(one.ours_text().starts_with("3e+200 ("));
+  BOOST_TEST(one.ours_text().size() < 40u);
 }
 
 BOOST_AUTO_TEST_CASE(a_measurement_of_one_seed_is_a_fact_and_compared_number_with_number) {

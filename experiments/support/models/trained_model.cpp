@@ -132,11 +132,11 @@ void print_forced(const Sums& sums, bool json) {
     return fmt::print("{}\n", text_of(all));
   }
   fmt::print(stderr,
-             "{} texts of {} tokens: log p {:.3f}, {:.4f} a token, perplexity {:.3f}; {:.2f} s ({:.2f} s of CPU time), "
+             "{} texts of {} tokens: log p {:.3f}, {:.4f} a token, perplexity {}; {:.2f} s ({:.2f} s of CPU time), "
              "{:.2f} sentences/s; "
              "{:.2f} of {:.2f} source tokens scored in a step\n",
-             sums.sentences, sums.tokens, sums.log_probability, per_token, std::exp(-per_token), sums.time.wall,
-             sums.time.cpu, sentences / sums.time.wall, sums.window / sentences, source);
+             sums.sentences, sums.tokens, sums.log_probability, per_token, rounded_text(std::exp(-per_token), 3),
+             sums.time.wall, sums.time.cpu, sentences / sums.time.wall, sums.window / sentences, source);
 }
 
 class TextDecoder {

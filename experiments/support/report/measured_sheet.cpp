@@ -331,7 +331,7 @@ Verdict verdict_on(const SeededDifference& difference, const std::string& sign) 
 
 std::string interval_text(const SeededDifference& difference, int decimals) {
   const auto [low, high] = difference.interval();
-  return std::isnan(low) ? "" : fmt::format("{:.{}f} to {:.{}f}", low, decimals, high, decimals);
+  return std::isnan(low) ? "" : fmt::format("{} to {}", rounded_text(low, decimals), rounded_text(high, decimals));
 }
 
 }  // namespace
@@ -390,7 +390,7 @@ std::string CheckedClaim::verdict_text() const {
   if (std::isnan(difference->standard_error)) return text + " in one training";
   if (verdict == Verdict::open) {
     const auto [low, high] = difference->interval();
-    text += fmt::format(": {:.{}f} would show", difference->visible(), decimals);
+    text += fmt::format(": {} would show", rounded_text(difference->visible(), decimals));
     if (in_paper() < low || in_paper() > high) text += "; the paper's is outside";
   }
   return text + (difference->covers_seeds ? "" : "; one seed");
@@ -400,7 +400,7 @@ std::string CheckedClaim::ours_text() const {
   if (std::isnan(left.value) || std::isnan(right.value)) return "";
   const std::string interval = difference ? interval_text(*difference, decimals) : "";
   return interval.empty() ? fmt::format("{:.4g} and {:.4g}", left.value, right.value)
-                          : fmt::format("{:.{}f} ({})", difference->value, decimals, interval);
+                          : fmt::format("{} ({})", rounded_text(difference->value, decimals), interval);
 }
 
 std::vector<Cell> CheckedClaim::cells() const {
@@ -478,12 +478,13 @@ Cell difference_cell(const MeasuredSheet& measured, const Sheet::Column& column,
                      const SeedSpread& spread) {
   const SeededScore ours = measured.score(column, row), plain = measured.score(column, measured.plain());
   if (ours.values.empty() || plain.values.empty()) return {};
-  std::string text = fmt::format("{:.{}f}", mean(ours.values), column.decimals);
+  std::string text = rounded_text(mean(ours.values), column.decimals);
   if (row.name != measured.plain().name) {
     const SeededDifference difference = seeded_difference(ours, plain, spread);
-    text = fmt::format("{:+.{}f}", difference.value, column.decimals);
+    text = rounded_text(difference.value, column.decimals);
+    if (difference.value > 0 && text.find_first_of("123456789") != text.npos) text.insert(0, "+");
     if (const double reach = difference.interval().high - difference.value; !std::isnan(reach))
-      text += fmt::format(" ± {:.{}f}", reach, column.decimals);
+      text += fmt::format(" ± {}", rounded_text(reach, column.decimals));
   }
   const char* mark = measured.ending(column, row).has_converged() ? "" : "†";
   return fmt::format("{} ({}){}", text, ours.values.size(), mark);
@@ -564,7 +565,7 @@ std::string untrained(const Sheet& sheet, const SheetRuns& runs, const std::stri
     if (std::isnan(value)) return fmt::format("{} has no {}", plain, column.heading);
     const bool higher_is_better = !column.metric.ends_with("perplexity");
     if (higher_is_better ? value < least->second : value > least->second)
-      return fmt::format("{} {:.{}f} of {} is {} {}", column.heading, value, column.decimals, plain,
+      return fmt::format("{} {} of {} is {} {}", column.heading, rounded_text(value, column.decimals), plain,
                          higher_is_better ? "below" : "above", least->second);
   }
   return "";

@@ -58,13 +58,6 @@ std::string escape_latex(const std::string& text) {
   return result;
 }
 
-/// The perplexity of a model that is no good can have hundreds of digits. Zero has no sign.
-std::string rounded(double value, int decimals) {
-  const std::string text =
-      std::abs(value) < 1e9 ? fmt::format("{:.{}f}", value, decimals) : fmt::format("{:.3g}", value);
-  return text.find_first_not_of("-0.") == std::string::npos ? fmt::format("{:.{}f}", 0.0, decimals) : text;
-}
-
 /// The number for JSON: a whole one without a point, infinity as text.
 Json exact_number(double number) {
   if (!std::isfinite(number)) return fmt::format("{}", number);
@@ -89,10 +82,10 @@ Cell Cell::mean(double mean, double deviation, int decimals) {
   Cell cell;
   cell.is_number_ = true;
   if (std::isnan(mean)) return cell;
-  cell.text_ = rounded(mean, decimals);
+  cell.text_ = rounded_text(mean, decimals);
   cell.exact_ = exact_number(mean);
   if (std::isnan(deviation)) return cell;
-  cell.deviation_ = rounded(deviation, decimals);
+  cell.deviation_ = rounded_text(deviation, decimals);
   cell.exact_deviation_ = exact_number(deviation);
   return cell;
 }

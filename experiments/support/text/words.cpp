@@ -1,6 +1,7 @@
 #include "experiments/support/text/words.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 
@@ -79,6 +80,12 @@ std::string first_few(std::span<const std::string> items) {
   constexpr std::size_t shown = 8;
   if (items.size() <= shown) return listed(items, ", ");
   return fmt::format("{} and {} more", listed(items.first(shown), ", "), items.size() - shown);
+}
+
+std::string rounded_text(double value, int decimals) {
+  const std::string text =
+      std::abs(value) < 1e9 ? fmt::format("{:.{}f}", value, decimals) : fmt::format("{:.3g}", value);
+  return text.find_first_not_of("-0.") == text.npos ? fmt::format("{:.{}f}", 0.0, decimals) : text;
 }
 
 }  // namespace fovea

@@ -53,6 +53,10 @@ std::string alternatives(std::span<const std::string> items);
 /// "a, b, c"; the first eight of a longer list: "a, b, c, d, e, f, g, h and 192 more".
 std::string first_few(std::span<const std::string> items);
 
+/// The number with `decimals` decimals, without the sign of a zero; from 1e9 on, where a bad model's perplexity has
+/// hundreds of digits, with three digits: "4.66e+12".
+std::string rounded_text(double value, int decimals);
+
 // ---- Text as numbers.
 
 /// The number that the whole text spells ("-3", "+3", "2.5", "1e5", for floating point also "inf" and "nan"), the same

@@ -310,9 +310,7 @@ void Training::fail_as_diverged(std::int64_t update, const std::string& what) co
 /// The last loss, the best score, and an estimate of the time left for the whole comparison from the speed of this run.
 std::string Training::progress_note() const {
   std::string note = last_ ? fmt::format("loss {:.3f}", last_->loss) : "loss not read from the GPU yet";
-  const double best = now_.best_score;
-  const std::string shown = std::abs(best) < 1e9 ? fmt::format("{:.2f}", best) : fmt::format("{:.3g}", best);
-  if (now_.best_update > 0) note += fmt::format(" · best dev {} {}", now_.score_name, shown);
+  if (now_.best_update > 0) note += fmt::format(" · best dev {} {}", now_.score_name, rounded_text(now_.best_score, 2));
   if (run_.runs == run_.number) return note;
   const double own = (SpentTime::until_now() - began_).wall / double(now_.updates - restored_);
   const double left = own * double(options_.updates - now_.updates);
