@@ -231,8 +231,8 @@ namespace {
 /// "1.20 to 3.45", in the row's decimals; empty without the interval.
 Cell interval_cell(const Json& row, const char* low, const char* high) {
   if (!row.contains(low)) return {};
-  return fmt::format("{1:.{0}f} to {2:.{0}f}", row["decimals"].get<int>(), row[low].get<double>(),
-                     row[high].get<double>());
+  const int decimals = row["decimals"];
+  return rounded_text(row[low], decimals) + " to " + rounded_text(row[high], decimals);
 }
 
 Cell number_cell(const Json& row, const char* key, int decimals) {
