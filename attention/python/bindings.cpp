@@ -345,10 +345,12 @@ NB_MODULE(_fovea, module) {
   nb::class_<AttentionShape>(module, "Shape")
       .def(
           "__init__",
-          [](AttentionShape* self, std::int64_t model_dim, int heads, int layer, int layers, const std::string& place,
-             double dropout, std::int64_t key_dim, std::int64_t value_dim, std::int64_t step_dim) {
+          [](AttentionShape* self, std::int64_t model_dim, int heads, std::int64_t head_dim, int layer, int layers,
+             const std::string& place, double dropout, std::int64_t key_dim, std::int64_t value_dim,
+             std::int64_t step_dim) {
             new (self) AttentionShape{.model_dim = model_dim,
                                       .heads = heads,
+                                      .head_dim = head_dim,
                                       .layer = layer,
                                       .layers = layers,
                                       .place = place_of(place),
@@ -358,8 +360,8 @@ NB_MODULE(_fovea, module) {
                                       .value_dim = value_dim,
                                       .step_dim = step_dim};
           },
-          nb::kw_only(), nb::arg("model_dim"), nb::arg("heads"), nb::arg("layer"), nb::arg("layers"), nb::arg("place"),
-          nb::arg("dropout"), nb::arg("key_dim"), nb::arg("value_dim"), nb::arg("step_dim"));
+          nb::kw_only(), nb::arg("model_dim"), nb::arg("heads"), nb::arg("head_dim"), nb::arg("layer"), nb::arg("layers"),
+          nb::arg("place"), nb::arg("dropout"), nb::arg("key_dim"), nb::arg("value_dim"), nb::arg("step_dim"));
   nb::class_<Call>(module, "Call")
       .def("__init__",
            [](Call* self, const std::string& specification, const AttentionShape& shape, const Arrays& arrays,

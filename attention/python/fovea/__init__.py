@@ -26,7 +26,8 @@ def _whole(name, value, least, most):
     return found
 
 
-def _shape(model_dim, heads, place, dropout=0.0, layer=0, layers=1, key_dim=None, value_dim=None, step_dim=0):
+def _shape(model_dim, heads, place, dropout=0.0, layer=0, layers=1, key_dim=None, value_dim=None, step_dim=0,
+           head_dim=None):
     """The arguments of _fovea.Shape, which itself can be neither copied nor pickled."""
     largest = 2**31 - 1
     if not isinstance(place, str):
@@ -35,6 +36,7 @@ def _shape(model_dim, heads, place, dropout=0.0, layer=0, layers=1, key_dim=None
         raise ValueError(f"dropout: found {dropout!r}; expected a number from 0 to below 1")
     model_dim = _whole("model_dim", model_dim, 1, largest)
     return {"model_dim": model_dim, "heads": _whole("heads", heads, 1, largest),
+            "head_dim": 0 if head_dim is None else _whole("head_dim", head_dim, 1, largest),
             "layer": _whole("layer", layer, 0, largest), "layers": _whole("layers", layers, 1, largest),
             "place": place, "dropout": dropout,
             "key_dim": model_dim if key_dim is None else _whole("key_dim", key_dim, 1, largest),

@@ -132,14 +132,16 @@ class Attention(torch.nn.Module):
     """An attention of a specification, such as "relative + gaussian(window=query)".
 
     The parameters have fovea's names, so that state_dict() has the names of fovea's .safetensors. place is "encoder",
-    "decoder" or "cross"; a decoder's queries see no later keys. dropout is drawn by torch's seed.
+    "decoder" or "cross"; a decoder's queries see no later keys. dropout is drawn by torch's seed. head_dim is the width
+    of a head, model_dim / heads without it.
     """
 
     def __init__(self, specification, *, model_dim, heads, place="encoder", dropout=0.0, layer=0, layers=1,
-                 key_dim=None, value_dim=None, step_dim=0):
+                 key_dim=None, value_dim=None, step_dim=0, head_dim=None):
         super().__init__()
         self.specification, self.place = specification, place
-        self._shape = _shape(model_dim, heads, place, dropout, layer, layers, key_dim, value_dim, step_dim)
+        self._shape = _shape(model_dim, heads, place, dropout, layer, layers, key_dim, value_dim, step_dim,
+                             head_dim)
         self._names = []
         for name, value in _parameters(specification, self._shape, _seed()):
             self._names.append(name)

@@ -50,9 +50,9 @@ def eager(attention, x, y, causal, bias=None):
     def heads(name, states):
         parameter = dict(attention.named_parameters())
         out = states @ parameter[name + ".weight"] + parameter[name + ".bias"]
-        return out.unflatten(-1, (2, D // 2)).transpose(1, 2)
+        return out.unflatten(-1, (2, -1)).transpose(1, 2)
     q, k, v = heads("query", x), heads("key", y), heads("value", y)
-    z = q @ k.transpose(-1, -2) / (D // 2) ** 0.5
+    z = q @ k.transpose(-1, -2) / q.shape[-1] ** 0.5
     if bias is not None:
         z = z + bias
     if causal:
@@ -89,9 +89,9 @@ def reads(method, inputs):
     return inputs if method in ("man",) else {}
 
 
-@pytest.mark.parametrize("place", ["encoder", "decoder"])
-def test_agrees_with_eager_attention(place):
-    attention = randomised(Attention("global", model_dim=D, heads=2, place=place).double())
+@pytest.mark.parametrize("place, head_dim", [("encoder", None), ("decoder", None), ("encoder", D)])
+def test_agrees_with_eager_attention(place, head_dim):
+    attention = randomised(Attention("global", model_dim=D, heads=2, place=place, head_dim=head_dim).double())
     x = states(7).requires_grad_()
     ours, theirs = attention(x), eager(attention, x, x, place == "decoder")
     torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-12)
