@@ -360,8 +360,9 @@ NB_MODULE(_fovea, module) {
                                       .value_dim = value_dim,
                                       .step_dim = step_dim};
           },
-          nb::kw_only(), nb::arg("model_dim"), nb::arg("heads"), nb::arg("head_dim"), nb::arg("layer"), nb::arg("layers"),
-          nb::arg("place"), nb::arg("dropout"), nb::arg("key_dim"), nb::arg("value_dim"), nb::arg("step_dim"));
+          nb::kw_only(), nb::arg("model_dim"), nb::arg("heads"), nb::arg("head_dim"), nb::arg("layer"),
+          nb::arg("layers"), nb::arg("place"), nb::arg("dropout"), nb::arg("key_dim"), nb::arg("value_dim"),
+          nb::arg("step_dim"));
   nb::class_<Call>(module, "Call")
       .def("__init__",
            [](Call* self, const std::string& specification, const AttentionShape& shape, const Arrays& arrays,
