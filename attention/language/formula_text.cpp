@@ -7,8 +7,6 @@
 #include <limits>
 #include <optional>
 
-#include "attention/engine/cpu/interpreted.h"
-#include "attention/engine/lowered.h"
 #include "tensor/formula/recorded.h"
 
 namespace fovea {
@@ -292,74 +290,6 @@ class FormulaParser {
   int depth_ = 0;
 };
 
-/// A capture of a formula.
-struct CaptureText {
-  std::string name;
-  Per per;
-  std::int64_t clip = 0;
-};
-
-/// The capture name=kind. Throws Error for a kind that does not exist, and for a name that a formula cannot read.
-CaptureText capture_of(const std::string& text, const OptionText& option) {
-  const bool is_name = is_letter(option.name[0]) && std::all_of(option.name.begin(), option.name.end(),
-                                                                [](char c) { return is_letter(c) || is_digit(c); });
-  const std::vector<std::string> taken{"z", "w", "i", "j", "and", "or", "not"};
-  if (!is_name || is_function(option.name) || std::find(taken.begin(), taken.end(), option.name) != taken.end())
-    fail_at(text, option.name_column, in_quotes(option.name) + " is no name for a capture",
-            "; use letters, digits and _, and none of the formula's own words");
-  constexpr std::pair<const char*, Per> kinds[] = {
-      {"head", Per::head}, {"query", Per::query}, {"key", Per::key}, {"pair", Per::pair}};
-  for (const auto& [kind, per] : kinds)
-    if (option.value == kind) return {option.name, per};
-  constexpr std::string_view offset = "offset:";
-  constexpr std::int64_t largest_clip = 1 << 20;
-  std::int64_t clip = -1;
-  const char* end = option.value.data() + option.value.size();
-  if (option.value.starts_with(offset)) {
-    const auto [stop, error] = std::from_chars(option.value.data() + offset.size(), end, clip);
-    if (error == std::errc() && stop == end && 0 <= clip && clip <= largest_clip)
-      return {option.name, Per::offset, clip};
-  }
-  fail_at(text, option.value_column, option.written(),
-          "; use head, query, key, pair or offset:CLIP, whose largest distance CLIP is a whole number");
-}
-
-/// The least shape of a capture of h heads.
-Shape least_shape(const CaptureText& capture, std::int64_t h) {
-  switch (capture.per) {
-    case Per::query:
-    case Per::key:
-      return {h, 1};
-    case Per::pair:
-      return {h, 1, 1};
-    case Per::offset:
-      return {h, 1, 2 * capture.clip + 1};
-    default:
-      return {h};
-  }
-}
-
-/// The method of a formula.
-class FormulaMethod : public LocalnessMethod {
- public:
-  FormulaMethod(const MethodShape& shape, PointwiseFormula formula, bool of_weights,
-                const std::vector<CaptureText>& captures)
-      : formula_(std::move(formula)), of_weights_(of_weights) {
-    for (const CaptureText& capture : captures)
-      captures_.push_back({capture.per,
-                           parameter(capture.name, least_shape(capture, shape.heads), Initializer::constant(0)),
-                           capture.clip});
-  }
-  void add_terms(const AttentionContext&, Plan& plan) override {
-    (of_weights_ ? plan.windows : plan.biases).push_back({formula_, captures_});
-  }
-
- private:
-  PointwiseFormula formula_;
-  bool of_weights_;
-  std::vector<Capture> captures_;
-};
-
 }  // namespace
 
 ParsedFormula parse_formula(const std::string& text, const std::vector<std::string>& captures) {
@@ -374,36 +304,6 @@ ParsedFormula parse_formula(const std::string& text, const std::vector<std::stri
   return {std::move(expression), of_weights};
 }
 
-MethodMaker formula_maker(const std::string& specification, const MethodText& method, OptionReader& reader) {
-  constexpr std::size_t most_captures = 8;  // the operands of the derivatives must fit most_map_operands
-  const OptionText* formula = reader.find("formula");
-  if (!formula)
-    fail_at(specification, method.column, method.name + " has no formula",
-            "; write pointwise(\"z - exp(slope) * abs(j - i)\", slope=head)");
-  std::vector<CaptureText> captures;
-  std::vector<std::string> names;
-  std::vector<bool> per_key;
-  for (const OptionText& option : method.options) {
-    if (option.name == "formula" || option.name == "layers" || option.name == "heads") continue;
-    captures.push_back(capture_of(specification, *reader.find(option.name)));
-    names.push_back(option.name);
-    per_key.push_back(is_per_key(captures.back().per));
-  }
-  if (captures.size() > most_captures)
-    fail_at(specification, method.column, fmt::format("{} captures", captures.size()),
-            fmt::format("; at most {}", most_captures));
-  ParsedFormula parsed = parse_formula(formula->value, names);
-  if (parsed.of_weights && !is_linear_in(parsed.expression, 0))
-    fail_at(
-        specification, formula->value_column, "the formula is no multiple of w",
-        "; write w * factor, where the factor does not read w: a weight of 0, of a key that the query does not see, "
-        "stays 0");
-  return [=, interpreted = interpreted_formula(parsed.expression, per_key, parsed.of_weights),
-          of_weights = parsed.of_weights](const MethodShape& shape) {
-    return std::make_unique<FormulaMethod>(shape, interpreted, of_weights, captures);
-  };
-}
-
 bool is_formula_capture(std::string_view parameter) {
   const std::size_t name = parameter.rfind('.');
   if (name == std::string_view::npos) return false;
@@ -412,6 +312,13 @@ bool is_formula_capture(std::string_view parameter) {
   if (!part.starts_with(formula_word)) return false;
   part.remove_prefix(std::string_view(formula_word).size());
   return part.empty() || (part[0] == '_' && std::all_of(part.begin() + 1, part.end(), is_digit));
+}
+
+bool can_name_capture(const std::string& name) {
+  const std::vector<std::string> taken{"z", "w", "i", "j", "and", "or", "not"};
+  return is_letter(name[0]) &&
+         std::all_of(name.begin(), name.end(), [](char c) { return is_letter(c) || is_digit(c); }) &&
+         !is_function(name) && std::find(taken.begin(), taken.end(), name) == taken.end();
 }
 
 }  // namespace fovea

@@ -56,6 +56,14 @@ ParsedFormula parse_formula(const std::string& text, const std::vector<std::stri
 /// for a mistake in the formula or in a capture.
 MethodMaker formula_maker(const std::string& specification, const MethodText& method, OptionReader& reader);
 
+/// The text of a C++ header that defines the method `name` with the formula of pointwise(...), the whole specification.
+/// Its captures are parameters, 0 at the start. The script `method` compiles it, and --methods loads it: the formula is
+/// then no longer interpreted. Throws Error for another specification, and for a name that a method cannot have.
+std::string formula_header(const std::string& name, const std::string& specification);
+
+/// Whether a capture can have this name: letters, digits and _, and none of the words of formulas.
+bool can_name_capture(const std::string& name);
+
 /// Whether the parameter of this name, such as "pointwise.slope", is a capture of a formula.
 bool is_formula_capture(std::string_view parameter);
 

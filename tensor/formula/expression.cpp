@@ -28,10 +28,10 @@ constexpr Spelling spellings[] = {
     {Operation::less_equal, 2, "{0} <= {1}"},
     {Operation::equal, 2, "{0} == {1}"},
     {Operation::not_equal, 2, "{0} != {1}"},
-    {Operation::logical_and, 2, "{0} && {1}"},
-    {Operation::logical_or, 2, "{0} || {1}"},
+    {Operation::logical_and, 2, "{0} & {1}"},
+    {Operation::logical_or, 2, "{0} | {1}"},
     {Operation::logical_not, 1, "!{0}"},
-    {Operation::select, 3, "{0} ? {1} : {2}"},
+    {Operation::select, 3, "select({0}, {1}, {2})"},
     {Operation::larger, 2, "larger_of({0}, {1})"},
     {Operation::smaller, 2, "smaller_of({0}, {1})"},
     {Operation::abs, 1, "abs({0})"},
@@ -71,7 +71,7 @@ std::string source_of(const Expression& expression, std::string_view name) {
     auto operand = [&](std::size_t n) {
       return spelling.operands == 0 ? fmt::format("{}", step.operands[n]) : fmt::format("s{}", step.operands[n]);
     };
-    text += fmt::format("  [[maybe_unused]] const {} s{} = ", gives_truth(step.operation) ? "bool" : "T", k);
+    text += fmt::format("  [[maybe_unused]] const {} s{} = ", gives_truth(step.operation) ? "auto" : "T", k);
     text += fmt::format(fmt::runtime(spelling.text), operand(0), operand(1), operand(2)) + ";\n";
   }
   for (std::size_t k = 0; k < expression.results.size(); ++k)

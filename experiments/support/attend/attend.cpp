@@ -9,6 +9,7 @@
 #include <omp.h>
 
 #include "attention/engine/tiles.h"
+#include "attention/language/formula_text.h"
 #include "attention/language/specification.h"
 #include "attention/properties/cases.h"
 #include "attention/properties/property.h"
@@ -213,7 +214,7 @@ void attend_program(Cli& cli) {
   PropertyCheck check;
   std::vector<std::string> in;
   std::filesystem::path out;
-  std::string described, compiled, architecture = "sm_90";
+  std::string described, compiled, header, architecture = "sm_90";
   bool list = false;
   int threads = 0, head = 0;
   cli.describe(
@@ -231,6 +232,10 @@ void attend_program(Cli& cli) {
   cli.option("--list", list, "print a table of all methods, and exit");
   cli.option("--describe", described,
              "print equation, options, parameters, inputs and results of a method or specification, and exit");
+  cli.option(
+      "--header", header,
+      "print the formula of --method \"pointwise(...)\" as a C++ header with a method of this name, and exit; the "
+      "script `method` compiles it, and programs load it with --methods: it is then not interpreted");
   cli.option("--compile", compiled,
              "compile the kernels that a method or specification has on a GPU, print their registers, memory and time, "
              "and exit; uses --shape, --heads and --precision, and no GPU");
@@ -240,8 +245,8 @@ void attend_program(Cli& cli) {
   if (threads > 0) omp_set_num_threads(threads);
   prepare_team(omp_get_max_threads());  // here, so that its error does not name a flag that is read later
   if (cli.given("--check")) {
-    for (const char* other : {"--list", "--describe", "--compile", "--method", "--in", "--out", "--shape", "--heads",
-                              "--rows", "--gradients", "--weights", "--precision", "--engine", "--seed"})
+    for (const char* other : {"--list", "--describe", "--header", "--compile", "--method", "--in", "--out", "--shape",
+                              "--heads", "--rows", "--gradients", "--weights", "--precision", "--engine", "--seed"})
       require(!cli.given(other), "{} has no effect beside --check, which makes its own inputs", other);
     require(!check.attention.empty(), "--check: expected a method or specification, found ''");
     return check.run(cli, options.place);
@@ -257,6 +262,8 @@ void attend_program(Cli& cli) {
       const std::int64_t width = options.shape.empty() ? 8 : options.shape.back();
       fmt::print("{}", describe_attention(described, {.model_dim = width, .heads = options.heads}));
     });
+  if (cli.given("--header"))
+    return with_flag("--header", [&] { fmt::print("{}", formula_header(header, options.method)); });
   if (cli.given("--compile")) {
     options.method = compiled;
     return fmt::print("{}", compiled_kernels(options, architecture).text());
