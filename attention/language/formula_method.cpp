@@ -155,8 +155,8 @@ std::string formula_header(const std::string& name, const std::string& specifica
     const auto [term, shape] = in_header(capture);
     arguments += fmt::format(", T of_{}", capture.name);
     inputs += ", of_" + capture.name;
-    made += fmt::format("{} {}_(parameter(\"{}\", {}, Initializer::constant(0)))", made.empty() ? "\n      :" : ",",
-                        capture.name, capture.name, shape);
+    made += fmt::format("{} {}_(parameter(\"{}\", {}, Initializer::constant(0)))",
+                        made.empty() ? "\n      :" : ",\n       ", capture.name, capture.name, shape);
     members += fmt::format("  Variable {}_;\n", capture.name);
     terms += ", " + term;
   }

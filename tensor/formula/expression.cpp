@@ -62,8 +62,8 @@ int operands_of(Operation operation) { return spelling_of(operation).operands; }
 
 std::string source_of(const Expression& expression, std::string_view name) {
   std::string text = fmt::format(
-      "template <class T>\nFOVEA_HD void {}([[maybe_unused]] const T* x, [[maybe_unused]] const T* constant, T* y) "
-      "{{\n",
+      "template <class T>\nFOVEA_HD FOVEA_INLINE void {}("
+      "[[maybe_unused]] const T* x, [[maybe_unused]] const T* constant, T* y) {{\n",
       name);
   for (std::size_t k = 0; k < expression.steps.size(); ++k) {
     const auto& step = expression.steps[k];
