@@ -257,7 +257,10 @@ class Call {
       const auto found = arrays.find(name);
       if (found == arrays.end()) continue;
       const Tensor x = tensor_over_locked(name, found->second, types);
-      require(!is_float(x.dtype()), "{} is {}; expected {}", name, name_of(found->second.dtype()), types);
+      const bool is_integer = x.dtype() == DType::i32 || x.dtype() == DType::i64,
+                 is_mask = !is_float(x.dtype()) && !is_integer;
+      require(member == &AttentionInput::allowed ? is_mask : is_integer, "{} is {}; expected {}", name,
+              name_of(found->second.dtype()), types);
       input_.*member = x;
     }
     require_known("input", arrays, known);
@@ -360,8 +363,9 @@ NB_MODULE(_fovea, module) {
                                       .value_dim = value_dim,
                                       .step_dim = step_dim};
           },
-          nb::kw_only(), nb::arg("model_dim"), nb::arg("heads"), nb::arg("head_dim"), nb::arg("layer"), nb::arg("layers"),
-          nb::arg("place"), nb::arg("dropout"), nb::arg("key_dim"), nb::arg("value_dim"), nb::arg("step_dim"));
+          nb::kw_only(), nb::arg("model_dim"), nb::arg("heads"), nb::arg("head_dim"), nb::arg("layer"),
+          nb::arg("layers"), nb::arg("place"), nb::arg("dropout"), nb::arg("key_dim"), nb::arg("value_dim"),
+          nb::arg("step_dim"));
   nb::class_<Call>(module, "Call")
       .def("__init__",
            [](Call* self, const std::string& specification, const AttentionShape& shape, const Arrays& arrays,
