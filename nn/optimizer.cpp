@@ -69,6 +69,12 @@ void Optimizer::load_state(const NamedTensors& values, std::string_view source) 
     if (std::none_of(parameters_.begin(), parameters_.end(),
                      [&](const NamedParameter& p) { return theirs.count(updates_name(p)); }))
       for (const NamedParameter& p : parameters_) theirs[updates_name(p)] = all.mapped();
+  for (const NamedParameter& p : parameters_)
+    if (const auto found = theirs.find(updates_name(p)); found != theirs.end() && found->second.elements() == 1) {
+      const std::int64_t updates = found->second.to_vector<std::int64_t>()[0];
+      require(0 <= updates && updates <= 1LL << 53, "{}: '{}' is {}; it must be in 0 to 2^53", source, updates_name(p),
+              updates);
+    }
   load_tensors(mine, theirs, source);
   for (std::size_t k = 0; k < parameters_.size(); ++k)
     updates_of_[k] = static_cast<std::int64_t>(mine.at(updates_name(parameters_[k])).item());

@@ -111,7 +111,8 @@ class PlanCheck {
       capture(part, {"factor"}, own.factor, h);
     });
     for_parts("extra keys", plan.extra_keys, [&](const Part& part, const ExtraKeys& own, std::int64_t h) {
-      const std::int64_t N = own.keys.defined() && own.keys.rank() == 3 ? own.keys.size(1) : 1;
+      const std::int64_t N =
+          own.keys.defined() && own.keys.rank() == 3 ? std::max<std::int64_t>(own.keys.size(1), 1) : 1;
       exact(part, {"keys"}, own.keys, {h, N, in_.query.size(3)});
       exact(part, {"values"}, own.values, {h, N, in_.value.size(3)});
     });

@@ -194,6 +194,9 @@ AttentionFactory plan_projected(const std::string& text, const std::vector<Metho
     std::string owner = column == 0 ? "the model" : fmt::format("multi_head (column {})", column);
     const std::string shown = in_quotes_around(text, column);
     require_heads(shown, groups, shape.heads, owner);
+    require(0 <= shape.head_dim && shape.head_dim <= INT32_MAX,
+            "{}: {} has heads of width {} (head_dim); it must be at least 1 and below 2^31, or 0 for d / H", shown,
+            owner, shape.head_dim);
     if (column > 0) {
       std::int64_t d = shape.model_dim, query_dim = shape.query_dim == 0 ? d : shape.query_dim;
       require(query_dim == d, "{}: {} has queries {} wide; they must be as wide as the model, {}", shown, owner,

@@ -257,7 +257,10 @@ class Call {
       const auto found = arrays.find(name);
       if (found == arrays.end()) continue;
       const Tensor x = tensor_over_locked(name, found->second, types);
-      require(!is_float(x.dtype()), "{} is {}; expected {}", name, name_of(found->second.dtype()), types);
+      const bool is_integer = x.dtype() == DType::i32 || x.dtype() == DType::i64,
+                 is_mask = !is_float(x.dtype()) && !is_integer;
+      require(member == &AttentionInput::allowed ? is_mask : is_integer, "{} is {}; expected {}", name,
+              name_of(found->second.dtype()), types);
       input_.*member = x;
     }
     require_known("input", arrays, known);

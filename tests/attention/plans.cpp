@@ -209,6 +209,8 @@ BOOST_AUTO_TEST_CASE(parts_around_the_normaliser_must_have_their_shapes) {
           "attention: extra keys 1: 'keys' is f64 [3, 2, 4]; it must be [3, 2, 5]");
   refused(with(&Plan::extra_keys, ExtraKeys{numbers({H, 2, D}), numbers({H, 1, Dv})}),
           "attention: extra keys 1: 'values' is f64 [3, 1, 7]; it must be [3, 2, 7]");
+  refused(with(&Plan::extra_keys, ExtraKeys{numbers({H, 0, D}), numbers({H, 0, Dv})}),
+          "attention: extra keys 1: 'keys' is f64 [3, 0, 5]; it must be [3, 1, 5]");
   const Score score{.queries = numbers({B, H, I, D}), .keys = numbers({B, H, J, D})};
   refused(with(&Plan::second_maps, SecondMap{score, {Per::pair, numbers({I, J})}}),
           "attention: second map 1: 'factor' is PerPair; it must be PerHead or PerQuery");

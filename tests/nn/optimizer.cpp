@@ -344,6 +344,27 @@ BOOST_AUTO_TEST_CASE(the_state_of_another_optimizer_is_refused) {
              "6 unexpected: 'adam.mean.bias' [3] (the first of each kind is named)");
 }
 
+BOOST_AUTO_TEST_CASE(a_count_of_updates_that_cannot_be_is_refused_and_changes_nothing) {
+  Parameters model;
+  model.to(test_device());
+  randomise(model);
+  Adafactor adafactor(model.parameters(), {});
+  set_gradients(model, 1);
+  adafactor.step(0.01);
+  NamedTensors before;
+  for (const auto& [name, value] : adafactor.state()) before[name] = value.clone();
+  for (const auto& [count, text] :
+       {std::pair<std::int64_t, const char*>{-5, "-5"}, {INT64_MAX, "9223372036854775807"}}) {
+    NamedTensors wrong;
+    for (const auto& [name, value] : before) wrong.emplace(name, value.clone()).first->second.fill(7);
+    wrong["updates.bias"] = Tensor::from<std::int64_t>({count}, {1});
+    BOOST_TEST(error_of([&] { adafactor.load_state(wrong, "a.safetensors"); }) ==
+               fmt::format("a.safetensors: 'updates.bias' is {}; it must be in 0 to 2^53", text));
+    for (const auto& [name, value] : adafactor.state())
+      BOOST_TEST(value.to_vector<double>() == before[name].to_vector<double>(), name);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(clipping_bounds_the_joint_norm) {
   Parameters model;
   randomise(model);
