@@ -86,6 +86,19 @@ BOOST_AUTO_TEST_CASE(a_run_goes_on_from_any_directory) {
   BOOST_TEST(load_json(folder / "run" / "config.json")["data"] == (folder / "train.tsv").string());
 }
 
+BOOST_AUTO_TEST_CASE(a_path_that_a_configuration_cannot_keep_is_refused) {
+  Folder folder;
+  const std::filesystem::path data = folder / "caf\xe9";
+  std::filesystem::create_directory(data);
+  write_parts(data);
+  const std::string message = refusal(training(data.string(), (folder / "out").string()));
+  BOOST_TEST(contains(message, "--data: '" + folder.path.string() + "/caf"), message);
+  BOOST_TEST(contains(message, "' is not UTF-8, so config.json cannot keep it"), message);
+  BOOST_TEST(!std::filesystem::exists(folder / "out"));
+  std::filesystem::rename(data, folder / "café");
+  succeeded(sentiment(training((folder / "café").string(), (folder / "out").string())));
+}
+
 BOOST_AUTO_TEST_CASE(a_run_does_not_go_on_with_other_data) {
   Folder folder;
   const std::string run = (folder / "run").string();
