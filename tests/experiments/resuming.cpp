@@ -154,6 +154,21 @@ BOOST_AUTO_TEST_CASE(a_finished_run_goes_on_with_more_updates_as_if_it_had_been_
   BOOST_TEST(load_json(folder / "run" / "run.json").size() == 2u);
 }
 
+BOOST_AUTO_TEST_CASE(an_extension_that_is_refused_leaves_the_result) {
+  Folder folder;
+  write_parts(folder.path);
+  const std::string out = (folder / "out").string(), more = "6";
+  succeeded(sentiment(training(folder.path.string(), out)));
+  const std::string checkpoint = contents(folder / "out/checkpoint.safetensors"),
+                    result = contents(folder / "out/result.json");
+  write(folder / "out/checkpoint.safetensors", checkpoint.substr(0, checkpoint.size() - 7));
+  BOOST_TEST(contains(refusal({"--resume", out, "--updates", more}), "it was cut short, or is damaged"));
+  BOOST_TEST(contents(folder / "out/result.json") == result);
+  write(folder / "out/checkpoint.safetensors", checkpoint);
+  succeeded(sentiment({"--resume", out, "--updates", more}));
+  BOOST_TEST(contents(folder / "out/result.json") != result);
+}
+
 BOOST_AUTO_TEST_CASE(an_extension_that_is_stopped_goes_on_too) {
   Folder folder;
   const std::string run = (folder / "run").string();
