@@ -179,6 +179,8 @@ BOOST_AUTO_TEST_CASE(texts_cannot_spell_special_tokens_and_come_back) {
   for (const int special : {pad_id, begin_id, end_id})
     BOOST_TEST(std::ranges::count(tokens, special) == (special == pad_id ? 0 : 1));
   BOOST_TEST(bert->encode(" \t").empty());
+  const std::vector<std::string> apart{"[CLS]", "the", "[UNK]", "cat", "[UNK]", "[UNK]", "the", "[SEP]"};
+  BOOST_TEST(written(*bert, "The≠cat≮≯thé") == apart, boost::test_tools::per_element());
   BOOST_TEST(tokens_of(*bert, "the cat sat", 4) ==
                  (std::vector<int>{begin_id, tokens[tokens.size() - 2], bert->encode("cat")[1], end_id}),
              boost::test_tools::per_element());
