@@ -186,6 +186,21 @@ BOOST_AUTO_TEST_CASE(texts_cannot_spell_special_tokens_and_come_back) {
              boost::test_tools::per_element());
 }
 
+BOOST_AUTO_TEST_CASE(a_token_of_texts_may_begin_the_output_of_t5) {
+  const Copy folder("t5");
+  const auto before = load_tokenizer(model_of("t5"));
+  const Json texts = load_json(model_of("texts.json")).at("texts");
+  for (const int token : {5, 9, 23}) {
+    Json config = load_json(folder / "config.json");
+    config["decoder_start_token_id"] = token;
+    folder.write("config.json", text_of(config));
+    const HuggingFaceVocabulary after = hugging_face_vocabulary(folder.path);
+    BOOST_TEST(after.rows[begin_id] == token);
+    BOOST_TEST(std::ranges::count(after.rows, token) == 2);
+    for (const std::string text : texts) BOOST_TEST(written(*after.tokenizer, text) == written(*before, text), text);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_vocabulary_may_be_in_one_file) {
   const Copy gpt2("gpt2"), bert("bert");
   Json merges = Json::array(), words = Json::object(), lines = Json::object();

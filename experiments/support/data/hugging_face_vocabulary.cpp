@@ -200,7 +200,10 @@ HuggingFaceVocabulary vocabulary_of_t5(const fs::path& folder, const Json& confi
   for (const std::int64_t special : {pad, begin, end})
     require(0 <= special && special < pieces && pieces <= size,
             "{}: has {} pieces, config.json a special token {} and a vocab_size of {}", file, pieces, special, size);
-  std::vector<std::int64_t> rows = rows_in_order({pad, processor.unk_id(), begin, end}, size);
+  // An ordinary piece that begins all outputs can also be in texts: it keeps its place, and <s> has its row too.
+  const bool is_in_texts = begin != processor.unk_id() && !processor.IsControl(int(begin));
+  std::vector<std::int64_t> rows = rows_in_order({pad, processor.unk_id(), is_in_texts ? end : begin, end}, size);
+  rows[begin_id] = begin;
   std::vector<std::string> of_rows;
   std::string rest;
   for (auto& [number, field] : fields_of(file, model)) number == 1 ? of_rows.push_back(field) : void(rest += field);
