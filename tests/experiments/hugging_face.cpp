@@ -72,6 +72,13 @@ std::vector<std::string> written(const Tokenizer& tokenizer, const std::string& 
   return tokens;
 }
 
+std::vector<std::string> lines_of(const fs::path& path) {
+  std::vector<std::string> lines;
+  std::istringstream text(contents(path));
+  for (std::string line; std::getline(text, line);) lines.push_back(line);
+  return lines;
+}
+
 /// The text without the lines that warn: of half precision, for example.
 std::string without_warnings(const std::string& text) {
   std::string result;
@@ -219,6 +226,48 @@ BOOST_AUTO_TEST_CASE(a_vocabulary_may_be_in_one_file) {
   const std::string text = "don't eat the eggs 12";
   BOOST_TEST(written(*load_tokenizer(gpt2.path), text) == written(*load_tokenizer(model_of("gpt2")), text));
   BOOST_TEST(written(*load_tokenizer(bert.path), text) == written(*load_tokenizer(model_of("bert")), text));
+  BOOST_TEST(written(*load_tokenizer(bert.path), "The the")[1] == "[UNK]");
+}
+
+BOOST_AUTO_TEST_CASE(a_tokenizer_with_other_steps_is_refused) {
+  const Copy gpt2("gpt2"), bert("bert");
+  gpt2.write("tokenizer_config.json", R"({"add_prefix_space": true})");
+  BOOST_TEST(contains(refusal(gpt2), "tokenizer_config.json: add_prefix_space is true, but our BPE of bytes puts no"));
+  gpt2.write("tokenizer_config.json", R"({"add_prefix_space": false})");
+  Json words = Json::object(), merges = Json::array();
+  int number = 0;
+  for (const std::string& line : lines_of(bert / "vocab.txt")) words[line] = number++;
+  fs::remove(bert / "vocab.txt");
+  const Json letters = load_json(gpt2 / "vocab.json");
+  fs::remove(gpt2 / "vocab.json");
+  auto with = [&](const Copy& folder, const Json& tokens, const std::string& steps) {
+    Json all = Json::parse(steps);
+    all["model"] = {{"vocab", tokens}, {"merges", merges}};
+    folder.write("tokenizer.json", text_of(all));
+  };
+  for (const char* steps : {R"({"pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": true}})",
+                            R"({"pre_tokenizer": {"type": "ByteLevel", "use_regex": false}})",
+                            R"({"pre_tokenizer": {"type": "Metaspace"}})", R"({"pre_tokenizer": null})"}) {
+    with(gpt2, letters, steps);
+    BOOST_TEST(contains(refusal(gpt2), "tokenizer.json: pre_tokenizer is "), steps);
+  }
+  with(gpt2, letters, R"({"normalizer": {"type": "NFC"}})");
+  BOOST_TEST(contains(refusal(gpt2),
+                      "tokenizer.json: normalizer is {\"type\":\"NFC\"}, which our BPE of bytes does not have"));
+  with(gpt2, letters, R"({"normalizer": null, "pre_tokenizer": {"type": "ByteLevel", "use_regex": true}})");
+  BOOST_TEST(analysis(gpt2.path).status == 0);
+
+  auto normalizer = [](const std::string& rest) { return R"({"normalizer": {"type": "BertNormalizer")" + rest + "}}"; };
+  with(bert, words, R"({"pre_tokenizer": {"type": "Whitespace"}})");
+  BOOST_TEST(contains(refusal(bert), "tokenizer.json: pre_tokenizer is "));
+  with(bert, words, R"({"normalizer": {"type": "NFKC"}})");
+  BOOST_TEST(contains(refusal(bert), "tokenizer.json: normalizer is "));
+  for (const char* rest : {R"(, "strip_accents": false)", R"(, "handle_chinese_chars": false)"}) {
+    with(bert, words, normalizer(rest));
+    BOOST_TEST(contains(refusal(bert), "tokenizer.json: our WordPiece removes accents where"), rest);
+  }
+  with(bert, words, normalizer(R"(, "lowercase": false)"));
+  bert.write("tokenizer_config.json", R"({"tokenizer_class": "PreTrainedTokenizerFast"})");
   BOOST_TEST(written(*load_tokenizer(bert.path), "The the")[1] == "[UNK]");
 }
 
