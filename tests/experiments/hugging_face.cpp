@@ -350,6 +350,28 @@ BOOST_AUTO_TEST_CASE(a_classifier_is_taken_over_by_the_names_of_its_classes) {
              other.err);
 }
 
+BOOST_AUTO_TEST_CASE(labels_are_those_of_a_trained_classifier) {
+  const Copy whole("bert"), one("bert");
+  const std::string texts = whole.write("texts.txt", "the cat\nowner cafe the mat\n");
+  auto label = [&](const Folder& folder) { return ended("sentiment", {"--model", folder.path, "--label", texts}); };
+  BOOST_TEST(without_warnings(succeeded(label(whole)).err) == "");
+  for (const std::string layer : {"classifier", "pooler"}) {
+    const Copy folder("bert");
+    folder.change([&](auto& tensors) {
+      std::erase_if(tensors, [&](const auto& each) { return contains(each.first, layer + "."); });
+    });
+    const Ended done = label(folder);
+    BOOST_TEST(done.status == 2);
+    BOOST_TEST(contains(done.err, "has no '" + layer + ".weight' for these classes, so its labels would be random"),
+               done.err);
+    BOOST_TEST(done.out == "");
+  }
+  Json config = load_json(one / "config.json");
+  config["id2label"] = {{"0", "LABEL_0"}};
+  one.write("config.json", text_of(config));
+  BOOST_TEST(contains(refusal_of(label(one)), "has one class, LABEL_0, so every text would get this label"));
+}
+
 BOOST_AUTO_TEST_CASE(parts_of_a_model_in_several_files_are_read) {
   const Copy folder("gpt2");
   const Safetensors whole = read_safetensors(folder / "model.safetensors");
