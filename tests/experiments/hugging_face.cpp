@@ -372,6 +372,28 @@ BOOST_AUTO_TEST_CASE(labels_are_those_of_a_trained_classifier) {
   BOOST_TEST(contains(refusal_of(label(one)), "has one class, LABEL_0, so every text would get this label"));
 }
 
+BOOST_AUTO_TEST_CASE(texts_end_at_the_last_position) {
+  Folder folder;
+  std::string words = "the mat";
+  for (int k = 0; k < 20; ++k) words += " the cat";
+  const std::string texts = folder.write("texts.txt", "the cat\n" + words + "\nthe mat\n");
+  const Ended labelled = ended("sentiment", {"--model", model_of("bert"), "--label", texts});
+  BOOST_TEST(labelled.status == 2);
+  BOOST_TEST(std::ranges::count(labelled.out, '\n') == 1);
+  BOOST_TEST(without_warnings(labelled.err) ==
+             "sentiment: " + texts +
+                 ":2: 48 tokens with padding, --max-positions is 20; set --max-length to cut longer "
+                 "texts\n");
+  succeeded(ended("sentiment", {"--model", model_of("bert"), "--label", texts, "--max-length", "16"}));
+
+  auto sampled = [&](const std::string& prompt) {
+    return ended("language_model", {"--model", model_of("gpt2"), "--sample", "30", "--prompt", prompt});
+  };
+  const Ended drawn = succeeded(sampled("the cat"));
+  BOOST_TEST(contains(drawn.err, "warning: texts end after 11 tokens, not --longest 200: the model has 12 learned"));
+  BOOST_TEST(contains(refusal_of(sampled(words)), "tokens with <s>, --max-positions is 12"));
+}
+
 BOOST_AUTO_TEST_CASE(parts_of_a_model_in_several_files_are_read) {
   const Copy folder("gpt2");
   const Safetensors whole = read_safetensors(folder / "model.safetensors");

@@ -251,6 +251,10 @@ void label_texts(const ClassificationOptions& options, const std::string& column
         texts.require_here(fits(std::ssize(tokens), options.batches),
                            "{} tokens, --batch-tokens is {}; raise it, or set --max-length to cut longer texts",
                            tokens.size(), options.batches.tokens);
+        const std::int64_t padded = padded_length(std::ssize(tokens), options.batches);
+        texts.require_here(options.model.positions != Positions::learned || padded <= options.model.longest,
+                           "{} tokens with padding, --max-positions is {}; set --max-length to cut longer texts",
+                           padded, options.model.longest);
         pairs.append(tokens, {});
       }
     } catch (const Error&) {
