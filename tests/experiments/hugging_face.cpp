@@ -72,6 +72,13 @@ std::vector<std::string> written(const Tokenizer& tokenizer, const std::string& 
   return tokens;
 }
 
+std::vector<std::string> lines_of(const fs::path& path) {
+  std::vector<std::string> lines;
+  std::istringstream text(contents(path));
+  for (std::string line; std::getline(text, line);) lines.push_back(line);
+  return lines;
+}
+
 /// The text without the lines that warn: of half precision, for example.
 std::string without_warnings(const std::string& text) {
   std::string result;
@@ -179,9 +186,26 @@ BOOST_AUTO_TEST_CASE(texts_cannot_spell_special_tokens_and_come_back) {
   for (const int special : {pad_id, begin_id, end_id})
     BOOST_TEST(std::ranges::count(tokens, special) == (special == pad_id ? 0 : 1));
   BOOST_TEST(bert->encode(" \t").empty());
+  const std::vector<std::string> apart{"[CLS]", "the", "[UNK]", "cat", "[UNK]", "[UNK]", "the", "[SEP]"};
+  BOOST_TEST(written(*bert, "The≠cat≮≯thé") == apart, boost::test_tools::per_element());
   BOOST_TEST(tokens_of(*bert, "the cat sat", 4) ==
                  (std::vector<int>{begin_id, tokens[tokens.size() - 2], bert->encode("cat")[1], end_id}),
              boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(a_token_of_texts_may_begin_the_output_of_t5) {
+  const Copy folder("t5");
+  const auto before = load_tokenizer(model_of("t5"));
+  const Json texts = load_json(model_of("texts.json")).at("texts");
+  for (const int token : {5, 9, 23}) {
+    Json config = load_json(folder / "config.json");
+    config["decoder_start_token_id"] = token;
+    folder.write("config.json", text_of(config));
+    const HuggingFaceVocabulary after = hugging_face_vocabulary(folder.path);
+    BOOST_TEST(after.rows[begin_id] == token);
+    BOOST_TEST(std::ranges::count(after.rows, token) == 2);
+    for (const std::string text : texts) BOOST_TEST(written(*after.tokenizer, text) == written(*before, text), text);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_vocabulary_may_be_in_one_file) {
@@ -202,6 +226,48 @@ BOOST_AUTO_TEST_CASE(a_vocabulary_may_be_in_one_file) {
   const std::string text = "don't eat the eggs 12";
   BOOST_TEST(written(*load_tokenizer(gpt2.path), text) == written(*load_tokenizer(model_of("gpt2")), text));
   BOOST_TEST(written(*load_tokenizer(bert.path), text) == written(*load_tokenizer(model_of("bert")), text));
+  BOOST_TEST(written(*load_tokenizer(bert.path), "The the")[1] == "[UNK]");
+}
+
+BOOST_AUTO_TEST_CASE(a_tokenizer_with_other_steps_is_refused) {
+  const Copy gpt2("gpt2"), bert("bert");
+  gpt2.write("tokenizer_config.json", R"({"add_prefix_space": true})");
+  BOOST_TEST(contains(refusal(gpt2), "tokenizer_config.json: add_prefix_space is true, but our BPE of bytes puts no"));
+  gpt2.write("tokenizer_config.json", R"({"add_prefix_space": false})");
+  Json words = Json::object(), merges = Json::array();
+  int number = 0;
+  for (const std::string& line : lines_of(bert / "vocab.txt")) words[line] = number++;
+  fs::remove(bert / "vocab.txt");
+  const Json letters = load_json(gpt2 / "vocab.json");
+  fs::remove(gpt2 / "vocab.json");
+  auto with = [&](const Copy& folder, const Json& tokens, const std::string& steps) {
+    Json all = Json::parse(steps);
+    all["model"] = {{"vocab", tokens}, {"merges", merges}};
+    folder.write("tokenizer.json", text_of(all));
+  };
+  for (const char* steps : {R"({"pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": true}})",
+                            R"({"pre_tokenizer": {"type": "ByteLevel", "use_regex": false}})",
+                            R"({"pre_tokenizer": {"type": "Metaspace"}})", R"({"pre_tokenizer": null})"}) {
+    with(gpt2, letters, steps);
+    BOOST_TEST(contains(refusal(gpt2), "tokenizer.json: pre_tokenizer is "), steps);
+  }
+  with(gpt2, letters, R"({"normalizer": {"type": "NFC"}})");
+  BOOST_TEST(contains(refusal(gpt2),
+                      "tokenizer.json: normalizer is {\"type\":\"NFC\"}, which our BPE of bytes does not have"));
+  with(gpt2, letters, R"({"normalizer": null, "pre_tokenizer": {"type": "ByteLevel", "use_regex": true}})");
+  BOOST_TEST(analysis(gpt2.path).status == 0);
+
+  auto normalizer = [](const std::string& rest) { return R"({"normalizer": {"type": "BertNormalizer")" + rest + "}}"; };
+  with(bert, words, R"({"pre_tokenizer": {"type": "Whitespace"}})");
+  BOOST_TEST(contains(refusal(bert), "tokenizer.json: pre_tokenizer is "));
+  with(bert, words, R"({"normalizer": {"type": "NFKC"}})");
+  BOOST_TEST(contains(refusal(bert), "tokenizer.json: normalizer is "));
+  for (const char* rest : {R"(, "strip_accents": false)", R"(, "handle_chinese_chars": false)"}) {
+    with(bert, words, normalizer(rest));
+    BOOST_TEST(contains(refusal(bert), "tokenizer.json: our WordPiece removes accents where"), rest);
+  }
+  with(bert, words, normalizer(R"(, "lowercase": false)"));
+  bert.write("tokenizer_config.json", R"({"tokenizer_class": "PreTrainedTokenizerFast"})");
   BOOST_TEST(written(*load_tokenizer(bert.path), "The the")[1] == "[UNK]");
 }
 
@@ -282,6 +348,50 @@ BOOST_AUTO_TEST_CASE(a_classifier_is_taken_over_by_the_names_of_its_classes) {
                       "its classes are bad, so so, good, those of the data bad, fine, so so; the last layer "
                       "begins anew"),
              other.err);
+}
+
+BOOST_AUTO_TEST_CASE(labels_are_those_of_a_trained_classifier) {
+  const Copy whole("bert"), one("bert");
+  const std::string texts = whole.write("texts.txt", "the cat\nowner cafe the mat\n");
+  auto label = [&](const Folder& folder) { return ended("sentiment", {"--model", folder.path, "--label", texts}); };
+  BOOST_TEST(without_warnings(succeeded(label(whole)).err) == "");
+  for (const std::string layer : {"classifier", "pooler"}) {
+    const Copy folder("bert");
+    folder.change([&](auto& tensors) {
+      std::erase_if(tensors, [&](const auto& each) { return contains(each.first, layer + "."); });
+    });
+    const Ended done = label(folder);
+    BOOST_TEST(done.status == 2);
+    BOOST_TEST(contains(done.err, "has no '" + layer + ".weight' for these classes, so its labels would be random"),
+               done.err);
+    BOOST_TEST(done.out == "");
+  }
+  Json config = load_json(one / "config.json");
+  config["id2label"] = {{"0", "LABEL_0"}};
+  one.write("config.json", text_of(config));
+  BOOST_TEST(contains(refusal_of(label(one)), "has one class, LABEL_0, so every text would get this label"));
+}
+
+BOOST_AUTO_TEST_CASE(texts_end_at_the_last_position) {
+  Folder folder;
+  std::string words = "the mat";
+  for (int k = 0; k < 20; ++k) words += " the cat";
+  const std::string texts = folder.write("texts.txt", "the cat\n" + words + "\nthe mat\n");
+  const Ended labelled = ended("sentiment", {"--model", model_of("bert"), "--label", texts});
+  BOOST_TEST(labelled.status == 2);
+  BOOST_TEST(std::ranges::count(labelled.out, '\n') == 1);
+  BOOST_TEST(without_warnings(labelled.err) ==
+             "sentiment: " + texts +
+                 ":2: 48 tokens with padding, --max-positions is 20; set --max-length to cut longer "
+                 "texts\n");
+  succeeded(ended("sentiment", {"--model", model_of("bert"), "--label", texts, "--max-length", "16"}));
+
+  auto sampled = [&](const std::string& prompt) {
+    return ended("language_model", {"--model", model_of("gpt2"), "--sample", "30", "--prompt", prompt});
+  };
+  const Ended drawn = succeeded(sampled("the cat"));
+  BOOST_TEST(contains(drawn.err, "warning: texts end after 11 tokens, not --longest 200: the model has 12 learned"));
+  BOOST_TEST(contains(refusal_of(sampled(words)), "tokens with <s>, --max-positions is 12"));
 }
 
 BOOST_AUTO_TEST_CASE(parts_of_a_model_in_several_files_are_read) {

@@ -176,7 +176,7 @@ BOOST_AUTO_TEST_CASE(faulty_tables_are_refused_with_their_line) {
       {many, "train.tsv:1001: more than 1000 different labels", "1,2"},
       {good, "2 different labels (0, 1), --classes asks for 3", "auto", Header::automatic, 3},
       {good, "train.tsv:1: there is no column 'title'", "title,rating"},
-      {good, "--columns 2,2: one column cannot be text and label", "2,2"}};
+      {good, "--columns 2,2: '2' is given twice; TEXT,LABEL are different fields", "2,2"}};
   for (const Case& one : cases) {
     const Folder folder;
     for (const char* part : {"train.tsv", "dev.tsv", "test.tsv"}) folder.write(part, one.text);

@@ -153,6 +153,10 @@ BOOST_AUTO_TEST_CASE(tokenizations_are_those_of_mteval_and_sacrebleu) {
              "He said : \" 1,000.5 e-mails ( 2 - 3 days ) , U . S . isn't it ? \"");
   BOOST_TEST(words13a("a&amp;b &quot;<skipped>x&lt;&gt; 3.") == "a & b \" x < > 3 .");
   BOOST_TEST(tokenized("a\xc3\xbc \xe6\x97\xa5", Tokenization::characters) == " a \xc3\xbc   \xe6\x97\xa5");
+  for (const std::string end : {"", " ", "\t\u3000"}) {
+    BOOST_TEST(words_by(Tokenization::international, "in 1,5 km (2019)." + end) == "in 1,5 km ( 2019 ) .");
+    BOOST_TEST(words_by(Tokenization::international, " .5 in 2019." + end) == ". 5 in 2019.");
+  }
   BOOST_TEST(split_compounds("a high-quality 5-to-6 - -x y-") ==
              "a high ##AT##-##AT## quality 5 ##AT##-##AT## to ##AT##-##AT## 6 - -x y-");
   BOOST_TEST(split_compounds("a-b-c") == "a ##AT##-##AT## b-c");  // b is part of the first match

@@ -108,6 +108,8 @@ BOOST_AUTO_TEST_CASE(fields_that_cannot_be_found_are_refused) {
       {"t.jsonl", "{\"text\": \"a\", \"\\n\": []}\n", {}, "t.jsonl:1: '␊' is a JSON array, expected a string"},
       {"t.jsonl", "{\"text\": \"a\", \"\\u001b\": \"b\"}\n{\"text\": \"c\"}\n", {}, "t.jsonl:2: there is no key '␛'"},
       {"t.tsv", "a\tb\n", {"1"}, "--columns 1: 1 field, expected 2 (TEXT,LABEL)"},
+      {"t.tsv", "a\tb\n", {"2", "2"}, "--columns 2,2: '2' is given twice; TEXT,LABEL are different fields"},
+      {"t.jsonl", "{\"a\": \"b\"}\n", {"a", "a"}, "--columns a,a: 'a' is given twice; TEXT,LABEL are different fields"},
       {"t.tsv", "\n", {}, "t.tsv: the file is empty"},
       {"t.jsonl",
        "{\"text\": \"x\", \"n\": 1}\n",

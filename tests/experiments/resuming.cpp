@@ -86,6 +86,19 @@ BOOST_AUTO_TEST_CASE(a_run_goes_on_from_any_directory) {
   BOOST_TEST(load_json(folder / "run" / "config.json")["data"] == (folder / "train.tsv").string());
 }
 
+BOOST_AUTO_TEST_CASE(a_path_that_a_configuration_cannot_keep_is_refused) {
+  Folder folder;
+  const std::filesystem::path data = folder / "caf\xe9";
+  std::filesystem::create_directory(data);
+  write_parts(data);
+  const std::string message = refusal(training(data.string(), (folder / "out").string()));
+  BOOST_TEST(contains(message, "--data: '" + folder.path.string() + "/caf"), message);
+  BOOST_TEST(contains(message, "' is not UTF-8, so config.json cannot keep it"), message);
+  BOOST_TEST(!std::filesystem::exists(folder / "out"));
+  std::filesystem::rename(data, folder / "café");
+  succeeded(sentiment(training((folder / "café").string(), (folder / "out").string())));
+}
+
 BOOST_AUTO_TEST_CASE(a_run_does_not_go_on_with_other_data) {
   Folder folder;
   const std::string run = (folder / "run").string();
@@ -139,6 +152,21 @@ BOOST_AUTO_TEST_CASE(a_finished_run_goes_on_with_more_updates_as_if_it_had_been_
   BOOST_TEST(result.at("goal").at("updates") == 20);
   BOOST_TEST(load_json(folder / "run" / "config.json").at("updates") == 20);
   BOOST_TEST(load_json(folder / "run" / "run.json").size() == 2u);
+}
+
+BOOST_AUTO_TEST_CASE(an_extension_that_is_refused_leaves_the_result) {
+  Folder folder;
+  write_parts(folder.path);
+  const std::string out = (folder / "out").string(), more = "6";
+  succeeded(sentiment(training(folder.path.string(), out)));
+  const std::string checkpoint = contents(folder / "out/checkpoint.safetensors"),
+                    result = contents(folder / "out/result.json");
+  write(folder / "out/checkpoint.safetensors", checkpoint.substr(0, checkpoint.size() - 7));
+  BOOST_TEST(contains(refusal({"--resume", out, "--updates", more}), "it was cut short, or is damaged"));
+  BOOST_TEST(contents(folder / "out/result.json") == result);
+  write(folder / "out/checkpoint.safetensors", checkpoint);
+  succeeded(sentiment({"--resume", out, "--updates", more}));
+  BOOST_TEST(contents(folder / "out/result.json") != result);
 }
 
 BOOST_AUTO_TEST_CASE(an_extension_that_is_stopped_goes_on_too) {

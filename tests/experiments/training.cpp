@@ -363,6 +363,27 @@ BOOST_AUTO_TEST_CASE(a_changed_log_is_noticed_when_a_run_continues) {
   BOOST_TEST(contains(message, "log.jsonl: damaged: up to update "), message);
 }
 
+BOOST_AUTO_TEST_CASE(a_model_that_the_end_needs_is_missed_before_a_run_continues) {
+  for (const auto& [average, model] : {std::pair(0, "best.safetensors"), std::pair(2, "model-4.safetensors")}) {
+    Folder folder;
+    Task task;
+    task.options.average = average;
+    task.killed_before = 5;
+    kill(folder / "run", task);
+    task.killed_before = -1;
+    const std::filesystem::path file = folder / "run" / model, elsewhere = folder / "elsewhere";
+    const std::string before = contents(folder / "run" / "log.jsonl");
+    std::filesystem::rename(file, elsewhere);
+    const std::string message = message_of([&] { trained(folder / "run", task); });
+    BOOST_TEST(message.starts_with(file.string() + ": is missing, and the run cannot end without it"), message);
+    BOOST_TEST(contents(folder / "run" / "log.jsonl") == before);
+    std::filesystem::rename(elsewhere, file);
+    trained(folder / "run", task);
+    trained(folder / "whole", task);
+    check_same_runs(folder / "whole", folder / "run");
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_training_may_end_before_its_first_evaluation) {
   Folder folder;
   Task task;

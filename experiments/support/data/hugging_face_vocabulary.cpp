@@ -71,6 +71,23 @@ void require_merge(const std::string& file, const std::string& merge) {
           "{}: the merge '{}' is not of two parts with a space between them", file, merge);
 }
 
+/// Throws Error if a tokenizer.json prepares or cuts texts otherwise than the tokenizers of GPT-2 and BERT.
+void require_usual_steps(const std::string& file, const Json& all, bool is_bpe) {
+  const Json cut = all.value("pre_tokenizer", Json::object()), change = all.value("normalizer", Json::object());
+  const auto is_usual = [](const Json& step, const char* type) {
+    return step.is_object() && step.value("type", type) == type;
+  };
+  require(is_usual(cut, is_bpe ? "ByteLevel" : "BertPreTokenizer") && cut.value("use_regex", true) &&
+              !cut.value("add_prefix_space", false),
+          "{}: pre_tokenizer is {}, which our {} does not have", file, text_of(cut),
+          is_bpe ? "BPE of bytes" : "WordPiece");
+  require(is_bpe ? change.empty()
+                 : is_usual(change, "BertNormalizer") && change.value("clean_text", true) &&
+                       change.value("handle_chinese_chars", true),
+          "{}: normalizer is {}, which our {} does not have", file, text_of(change),
+          is_bpe ? "BPE of bytes" : "WordPiece");
+}
+
 /// Reads vocab.txt with WordPiece's tokens, or vocab.json with merges.txt for BPE, or what tokenizer.json has of them.
 Tokens read_tokens(const fs::path& folder, std::int64_t size, bool is_bpe) {
   const char* const files[] = {is_bpe ? "vocab.json" : "vocab.txt", "tokenizer.json"};
@@ -95,6 +112,7 @@ Tokens read_tokens(const fs::path& folder, std::int64_t size, bool is_bpe) {
         require(has_merges || model.value("type", type) == type, "{}: the tokens are of the type {}, expected {}",
                 read.file, text_of(model.value("type", Json())), type);
         read.add(has_merges ? json : model.at("vocab"));
+        if (!has_merges) require_usual_steps(read.file, json, is_bpe);
         if (!has_merges && model.contains("merges"))
           for (const Json& merge : model.at("merges")) read.merges.push_back(merge_of(merge));
       },
@@ -118,6 +136,15 @@ HuggingFaceVocabulary in_our_order(Units units, bool lower_case, const Tokens& r
 }
 
 HuggingFaceVocabulary vocabulary_of_gpt2(const fs::path& folder, const Json& config) {
+  const std::string settings = (folder / "tokenizer_config.json").string();
+  if (fs::exists(settings))
+    reading_json(
+        settings,
+        [&] {
+          require(!load_json(settings).value("add_prefix_space", false),
+                  "{}: add_prefix_space is true, but our BPE of bytes puts no space before a text", settings);
+        },
+        "the settings of a tokenizer");
   const Tokens read = read_tokens(folder, config.at("vocab_size"), true);
   const std::int64_t end = config.at("eos_token_id");
   require(end >= 0 && end < std::ssize(read.tokens), "{}: eos_token_id is {}, and vocab_size {}",
@@ -127,22 +154,24 @@ HuggingFaceVocabulary vocabulary_of_gpt2(const fs::path& folder, const Json& con
 }
 
 HuggingFaceVocabulary vocabulary_of_bert(const fs::path& folder, const Json& config) {
-  const fs::path settings = folder / "tokenizer_config.json";
+  const std::string settings = (folder / "tokenizer_config.json").string(), one = (folder / "tokenizer.json").string();
+  const bool has_settings = fs::exists(settings);
   bool lower_case = true;
-  if (fs::exists(settings))
-    reading_json(
-        settings.string(),
-        [&] {
-          const Json all = load_json(settings), accents = all.value("strip_accents", Json());
-          lower_case = all.value("do_lower_case", true);
-          require((accents.is_null() || accents == lower_case) && all.value("tokenize_chinese_chars", true),
-                  "{}: our WordPiece removes accents where do_lower_case is true, and parts Chinese characters; "
-                  "strip_accents and tokenize_chinese_chars ask for something else",
-                  settings.string());
-        },
-        "the settings of a tokenizer");
-  else if (fs::exists(folder / "tokenizer.json"))
-    lower_case = load_json(folder / "tokenizer.json").value(Json::json_pointer("/normalizer/lowercase"), true);
+  reading_json(
+      has_settings ? settings : one,
+      [&] {
+        const Json all = has_settings ? load_json(settings) : Json::object();
+        Json steps = fs::exists(one) ? load_json(one).value("normalizer", Json()) : Json();
+        if (steps.is_null()) steps = Json::object();
+        lower_case = all.value("do_lower_case", steps.value("lowercase", true));
+        const Json accents = all.value("strip_accents", steps.value("strip_accents", Json()));
+        require((accents.is_null() || accents == lower_case) &&
+                    all.value("tokenize_chinese_chars", steps.value("handle_chinese_chars", true)),
+                "{}: our WordPiece removes accents where do_lower_case is true, and parts Chinese characters; "
+                "strip_accents and tokenize_chinese_chars ask for something else",
+                has_settings ? settings : one);
+      },
+      "the settings of a tokenizer");
   const Tokens read = read_tokens(folder, config.at("vocab_size"), false);
   return in_our_order(Units::wordpiece, lower_case, read,
                       {read.row_of("[PAD]"), read.row_of("[UNK]"), read.row_of("[CLS]"), read.row_of("[SEP]")});
@@ -200,7 +229,10 @@ HuggingFaceVocabulary vocabulary_of_t5(const fs::path& folder, const Json& confi
   for (const std::int64_t special : {pad, begin, end})
     require(0 <= special && special < pieces && pieces <= size,
             "{}: has {} pieces, config.json a special token {} and a vocab_size of {}", file, pieces, special, size);
-  std::vector<std::int64_t> rows = rows_in_order({pad, processor.unk_id(), begin, end}, size);
+  // An ordinary piece that begins all outputs can also be in texts: it keeps its place, and <s> has its row too.
+  const bool is_in_texts = begin != processor.unk_id() && !processor.IsControl(int(begin));
+  std::vector<std::int64_t> rows = rows_in_order({pad, processor.unk_id(), is_in_texts ? end : begin, end}, size);
+  rows[begin_id] = begin;
   std::vector<std::string> of_rows;
   std::string rest;
   for (auto& [number, field] : fields_of(file, model)) number == 1 ? of_rows.push_back(field) : void(rest += field);

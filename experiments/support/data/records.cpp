@@ -215,6 +215,9 @@ RecordReader::RecordReader(const fs::path& file, RecordFormat format, std::vecto
   require(given == 0 || given == required() || (has_more && given > required()), "--columns {}: {}, expected {} ({}){}",
           listed(chosen, ","), counted(given, "field"), required(), what(),
           has_more ? ", or more (further references)" : "");
+  for (const std::string& field : chosen)
+    require(std::ranges::count(chosen, field) == 1, "--columns {}: '{}' is given twice; {} are different fields",
+            listed(chosen, ","), field, what());
   if (format_ != RecordFormat::jsonl || given == 0)
     find_fields();
   else  // the first record may be a bad one

@@ -77,8 +77,8 @@ class WordPieceTokenizer : public TokenTable {
       : TokenTable(Units::wordpiece, lower_case, std::move(tokens), {}), removes_accents_(lower_case) {}
 
   std::vector<int> encode(std::string_view text) const override {
-    const std::string clean =
-        cased(removes_accents_ ? without_accents(with_marks_apart(text)) : with_marks_apart(text));
+    // without its accent a sign can be a mark: ≠ becomes =
+    const std::string clean = with_marks_apart(cased(removes_accents_ ? without_accents(text) : std::string(text)));
     std::vector<int> tokens{begin_id};
     for (const std::string_view word : split_words(clean)) add_word(tokens, word);
     if (tokens.size() == 1) return {};

@@ -28,7 +28,7 @@ struct Files {
 using Scores = std::vector<TextScore>;
 
 std::string prepared(const std::string& line, Tokenization tokenization, bool lower) {
-  return tokenized(lower ? lower_case(line) : line, tokenization);
+  return tokenized(lower ? lower_case_in_words(line) : line, tokenization);
 }
 
 /// of(hypothesis, references) for each sentence.

@@ -92,9 +92,11 @@ std::string mteval_13a(std::string_view line) {
 }
 
 /// mteval-v14 with --international-tokenization: spaces around punctuation that does not stand between two numbers, and
-/// around symbols.
+/// around symbols. sacreBLEU removes white space at the end of a line first. A period behind a number that ends the
+/// line is then not split off.
 std::string international_tokens(std::string_view text) {
   std::u32string characters = decoded(text);
+  while (!characters.empty() && is_space(characters.back())) characters.pop_back();
   characters =
       with_spaces_in_pairs(characters, false, [](auto a, auto b) { return !is_number(a) && is_punctuation(b); });
   characters =

@@ -11,6 +11,7 @@
 #include "autograd/operations.h"
 #include "experiments/support/data/records.h"
 #include "experiments/support/program/cli.h"
+#include "experiments/support/program/hugging_face.h"
 #include "experiments/support/program/terminal.h"
 #include "experiments/support/report/attention_pictures.h"
 #include "experiments/support/text/words.h"
@@ -98,6 +99,21 @@ std::unique_ptr<EncoderClassifier> ClassificationOptions::make_model(const PairD
 }
 
 namespace {
+
+/// Loads the parameters of --model. Throws Error where they leave a layer behind the encoder as it began: the folder of
+/// a model as Hugging Face publishes it may have no classifier.
+void load_trained(EncoderClassifier& model, const ClassificationOptions& options) {
+  std::vector<std::pair<NamedParameter, std::vector<float>>> initial;
+  for (const NamedParameter& parameter : model.parameters())
+    if (parameter.name == "pooler.weight" || parameter.name == "classifier.weight")
+      initial.emplace_back(parameter, parameter.variable.value().to_vector<float>());
+  load_parameters(model, options.trained, options.average);
+  if (!is_hugging_face(options.trained)) return;
+  for (const auto& [parameter, values] : initial)
+    require(parameter.variable.value().to_vector<float>() != values,
+            "--model {}: has no '{}' for these classes, so its labels would be random; --preset {} trains one",
+            options.trained.string(), parameter.name, options.trained.string());
+}
 
 std::size_t most_probable(const std::vector<double>& probabilities) {
   return std::size_t(std::ranges::max_element(probabilities) - probabilities.begin());
@@ -211,10 +227,12 @@ void label_texts(const ClassificationOptions& options, const std::string& column
   require_trained(options.trained);
   const std::unique_ptr<Tokenizer> tokenizer = load_tokenizer(options.trained);
   const std::vector<std::string> classes = classes_of(options.trained);
+  require(classes.size() > 1, "--model {}: has one class, {}, so every text would get this label",
+          options.trained.string(), classes.at(0));
   const std::unique_ptr<EncoderClassifier> model =
       options.model.make(options.model.attention, tokenizer->size(), std::ssize(classes));
   model->initialise(options.training.seed);
-  load_parameters(*model, options.trained, options.average);
+  load_trained(*model, options);
   model->to(parse_device(options.training.device));
 
   RecordFields fields;
@@ -233,6 +251,10 @@ void label_texts(const ClassificationOptions& options, const std::string& column
         texts.require_here(fits(std::ssize(tokens), options.batches),
                            "{} tokens, --batch-tokens is {}; raise it, or set --max-length to cut longer texts",
                            tokens.size(), options.batches.tokens);
+        const std::int64_t padded = padded_length(std::ssize(tokens), options.batches);
+        texts.require_here(options.model.positions != Positions::learned || padded <= options.model.longest,
+                           "{} tokens with padding, --max-positions is {}; set --max-length to cut longer texts",
+                           padded, options.model.longest);
         pairs.append(tokens, {});
       }
     } catch (const Error&) {

@@ -20,6 +20,7 @@
 #include "experiments/support/text/lines.h"
 #include "experiments/support/text/words.h"
 #include "tensor/support/atomic_file.h"
+#include "tensor/support/warning.h"
 
 namespace fovea {
 
@@ -330,9 +331,17 @@ void sample_texts(const SequenceOptions& options) {
   SamplingOptions sampling = trained.sampling;
   sampling.seed = options.training.seed;
   sampling.never.push_back(unknown_id);
+  const std::int64_t positions = options.model.positions_limit(),
+                     most = positions > 0 ? positions - 1 : sampling.max_length;
+  if (sampling.max_length > most)
+    warn(fmt::format("texts end after {} tokens, not --longest {}: the model has {} learned positions, one for <s>",
+                     most, sampling.max_length, positions));
+  sampling.max_length = std::min(sampling.max_length, most);
   auto print_samples = [&](const std::string& prompt) {
     note_unknown_words("--prompt", prompt, tokenizer);
     const std::vector<int> begin = tokenizer.encode(prompt);
+    require(positions == 0 || std::ssize(begin) <= most, "--prompt: {} tokens with <s>, --max-positions is {}",
+            begin.size() + 1, positions);
     constexpr std::int64_t at_once = 100;
     for (std::int64_t done = 0; done < trained.samples; done += at_once) {
       DecodingBatch batch;

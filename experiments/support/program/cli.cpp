@@ -13,6 +13,7 @@
 #include "experiments/support/program/hugging_face.h"
 #include "experiments/support/program/json_file.h"
 #include "experiments/support/program/terminal.h"
+#include "experiments/support/text/utf8.h"
 #include "experiments/support/text/words.h"
 #include "tensor/error.h"
 #include "tensor/support/in_quotes.h"
@@ -497,7 +498,11 @@ Json Cli::configuration() const {
   for (const auto& entry : entries_) {
     if (!entry->saved) continue;
     Json value = entry->get();
-    values[entry->name] = entry->lasting ? Json(entry->lasting(value.get<std::string>())) : value;
+    if (entry->lasting) value = entry->lasting(value.get<std::string>());
+    if (value.is_string() && invalid_utf8(value.get<std::string>()) != std::string::npos)
+      fail("--{}: '{}' is not UTF-8, so config.json cannot keep it; a file or directory needs another name",
+           entry->name, value.get<std::string>());
+    values[entry->name] = value;
   }
   for (const std::string& library : methods_) values["methods"][lasting_path(library)] = file_checksum(library);
   return values;

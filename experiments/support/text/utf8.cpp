@@ -117,4 +117,26 @@ std::string lower_case(std::string_view text) {
   return result;
 }
 
+std::string lower_case_in_words(std::string_view text) {
+  std::u32string characters;
+  for (std::size_t at = 0; at < text.size();) characters += next_character(text, at);
+  // Marks and such belong to the letter before them, so they do not end a word.
+  const auto has_letter = [&](std::size_t at, std::size_t step) {
+    for (at += step; at < characters.size(); at += step) {
+      const std::string_view category = category_of(characters[at]);
+      const bool is_passed_over = category[0] == 'M' || category == "Cf" || category == "Lm" || category == "Sk" ||
+                                  std::u32string_view(U"'.:·’").find(characters[at]) != std::u32string_view::npos;
+      if (!is_passed_over) return category == "Lu" || category == "Ll" || category == "Lt";
+    }
+    return false;
+  };
+  std::string result;
+  for (std::size_t at = 0; at < characters.size(); ++at) {
+    const bool is_last_sigma = characters[at] == U'Σ' && has_letter(at, std::size_t(-1)) && !has_letter(at, 1);
+    append_utf8(result, is_last_sigma ? U'ς' : characters[at] == U'İ' ? U'i' : characters[at]);
+    if (characters[at] == U'İ') append_utf8(result, U'\u0307');
+  }
+  return lower_case(result);
+}
+
 }  // namespace fovea

@@ -46,4 +46,8 @@ std::size_t display_width(std::string_view text);
 /// Lower case, by Unicode's simple mapping of each character. Bytes that are not UTF-8 stay as they are.
 std::string lower_case(std::string_view text);
 
+/// Lower case by Unicode's full mapping, as Python has it: Σ at the end of a word becomes ς, and İ becomes i with a dot
+/// above.
+std::string lower_case_in_words(std::string_view text);
+
 }  // namespace fovea

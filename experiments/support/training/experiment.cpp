@@ -302,8 +302,6 @@ void ExperimentBase::make_here(const PairData& data, const Body& body) {
     if (trained == 0) print_warnings();
     run.number = std::int64_t(at) + 1;
     run.runs = std::ssize(own);
-    // The old result describes files that change from here on. A run that is stopped must have no result.
-    std::filesystem::remove(run.directory->path() / "result.json");
     if (run.directory != directory_) data.save(run.directory->path());
     if (shares_directory()) save_start(run.directory->path(), cli_.command(), device_of(cli_));
     if (trained > 0) run.seconds_of_others = seconds / double(trained) * double(own.size() - at - 1);

@@ -208,6 +208,8 @@ Training::Training(const Run& run, Module& model, Optimizer& optimizer, BatchPla
   share_restored();
   require_finite(model_, restored_ > 0 ? directory_.checkpoint().string() : "the initial model");
   sums_ = Tensor::zeros({log_interval, 3}, DType::f64, model.device());
+  // An old result describes files that change from here on. A run that is stopped must have no result.
+  if (is_first_) std::filesystem::remove(directory_.file("result.json"));
   log_.emplace(directory_.log(), now_.updates);
   require(!is_first_ || now_.log_checksum.empty() || file_checksum(directory_.log()) == now_.log_checksum,
           "{}: damaged: up to update {} it differs from the log that the checkpoint was written with",
@@ -480,17 +482,25 @@ void Training::share_restored() {
   if (!is_first_) optimizer_.load_state(averages, "the first process");
 }
 
-/// A run that is killed after it wrote best.safetensors finds the same model again, unless the updates at which it is
-/// evaluated have changed: then the file would be taken for the best model that the checkpoint knows.
+/// The models of earlier evaluations, which the end of the training reads, must be there before it goes on. A run that
+/// is killed after it wrote best.safetensors finds the same model again, unless the updates at which it is evaluated
+/// have changed: then the file would be taken for the best model that the checkpoint knows.
 void Training::require_known_best(const std::string& checkpoint, const Json& before) const {
   auto is_unchanged = [&](const char* key) {
     return before.value(key, Json()) == run_.configuration.value(key, Json());
   };
-  if (options_.average > 0 || (is_unchanged("updates") && is_unchanged("evaluate-every"))) return;
-  if (now_.best_update == 0 || !std::filesystem::exists(directory_.best())) return;
+  const auto require_there = [&](const std::filesystem::path& model) {
+    require(std::filesystem::exists(model),
+            "{}: is missing, and the run cannot end without it; if you delete {}, the run begins anew", model.string(),
+            checkpoint);
+  };
+  for (auto kept = now_.kept.end() - std::min(options_.average, std::ssize(now_.kept)); kept != now_.kept.end(); ++kept)
+    require_there(kept_model(*kept));
+  if (now_.best_update == 0 || options_.average > 0) return;
+  require_there(directory_.best());
   const auto update = metadata(read_safetensors(directory_.best()), directory_.best(), "update").get<std::int64_t>();
   const bool comes_again = update <= options_.updates && is_evaluated(update);
-  require(update == now_.best_update || comes_again,
+  require(update == now_.best_update || comes_again || (is_unchanged("updates") && is_unchanged("evaluate-every")),
           "{}: was written before {}, which has the model of update {}: resume first with the --updates and "
           "--evaluate-every that the run had",
           checkpoint, directory_.best().string(), update);
