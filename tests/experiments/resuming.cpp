@@ -273,6 +273,8 @@ BOOST_AUTO_TEST_CASE(a_model_that_the_machine_cannot_hold_is_refused_before_anyt
                           "parameters at least, with their gradients and Adam's state, take 768000.0 GiB; this machine "
                           "has "),
       message);
+  message = refused({"--model-dim", "65536", "--layers", "1000", "--heads", "1024", "--head-dim", "8192"});
+  BOOST_TEST(message.starts_with("sentiment: --model-dim 65536, --heads 1024, --head-dim 8192, "), message);
   BOOST_TEST(refused({"--model-dim", "1e12"}) == "sentiment: --model-dim: 1000000000000 is outside [1, 65536]\n");
   BOOST_TEST(refused({"--batch-tokens", "1e18"}) == "sentiment: --batch-tokens: 1e+18 is outside [1, 1000000000]\n");
 }

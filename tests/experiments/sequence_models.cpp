@@ -129,6 +129,14 @@ BOOST_AUTO_TEST_CASE(every_preset_makes_a_model) {
   BOOST_TEST(count({"--preset", "shu-word"}, 80, 70) == 150 * 1000 + 2 * lstm + decoder + attention + first + read_out);
 }
 
+BOOST_AUTO_TEST_CASE(the_memory_of_wide_heads_is_counted) {
+  const std::vector<std::string> flags{"--layers", "3", "--model-dim", "1024", "--heads", "1024"};
+  parsed(flags).require_memory(10, 1);
+  auto wide = flags;
+  wide.insert(wide.end(), {"--head-dim", "65536"});
+  BOOST_CHECK_THROW(parsed(wide).require_memory(10, 1), Error);  // 3 · 4 · 1024 · 1024 · 65536 numbers are 3 TiB
+}
+
 BOOST_AUTO_TEST_CASE(block_orders_are_lists_of_sub_layers) {
   auto parts = [](const std::vector<std::string>& flags) {
     std::string names;

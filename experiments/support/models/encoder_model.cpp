@@ -140,13 +140,14 @@ TransformerOptions TransformerFlags::stack() const {
 void TransformerFlags::require_memory(double parameters, int copies, double kept) const {
   const double needed = (parameters * copies + kept) * sizeof(float), there = double(machine_memory().total);
   constexpr double gibibyte = 1 << 30;
-  require(needed <= there,
-          "--model-dim {}, --feed-forward-dim {}, --layers {}: {:.0f} million parameters at least{}{} take {:.1f} GiB; "
-          "this machine has {:.1f} "
-          "GiB",
-          model_dim, feed_forward_dim, layers, parameters / 1e6,
-          copies > 1 ? ", with their gradients and Adam's state," : "",
-          kept > 0 ? " and the values kept for the backward pass" : "", needed / gibibyte, there / gibibyte);
+  require(
+      needed <= there,
+      "--model-dim {},{} --feed-forward-dim {}, --layers {}: {:.0f} million parameters at least{}{} take {:.1f} GiB; "
+      "this machine has {:.1f} "
+      "GiB",
+      model_dim, head_dim > 0 ? fmt::format(" --heads {}, --head-dim {},", heads, head_dim) : "", feed_forward_dim,
+      layers, parameters / 1e6, copies > 1 ? ", with their gradients and Adam's state," : "",
+      kept > 0 ? " and the values kept for the backward pass" : "", needed / gibibyte, there / gibibyte);
 }
 
 void TransformerFlags::require_heads() const {
@@ -181,8 +182,10 @@ void EncoderModelOptions::add_classifier(Cli& cli) {
 void EncoderModelOptions::require_memory(std::int64_t tokens) const {
   // A lower bound. Each layer has four projections of the states and two of the feed-forward block. It keeps the inputs
   // of its two norms, queries, keys, values, the attention's result, and the hidden layer of the feed-forward block.
-  const double d = double(model_dim), f = double(feed_forward_dim);
-  TransformerFlags::require_memory(layers * d * (4 * d + 2 * f), 4, double(tokens) * layers * (6 * d + f));
+  const double d = double(model_dim), f = double(feed_forward_dim),
+               of_heads = head_dim > 0 ? double(heads) * double(head_dim) : d;
+  TransformerFlags::require_memory(layers * d * (4 * of_heads + 2 * f), 4,
+                                   double(tokens) * layers * (2 * d + 4 * of_heads + f));
 }
 
 TransformerOptions EncoderModelOptions::encoder() const {

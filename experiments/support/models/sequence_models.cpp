@@ -90,10 +90,11 @@ void SequenceModelOptions::add_to(Cli& cli) {
 }
 
 void SequenceModelOptions::require_memory(std::int64_t vocabulary, int copies) const {
-  const auto d = double(model_dim), f = double(feed_forward_dim);
+  const double d = double(model_dim), f = double(feed_forward_dim),
+               of_heads = head_dim > 0 ? double(heads) * double(head_dim) : d;
   const bool is_transformer = architecture == Architecture::transformer;
   // Transformer: four projections and the feed-forward block; LSTM: four gates of input and state
-  const double of_a_layer = is_transformer ? d * (4 * d + 2 * f) : 8 * d * d;
+  const double of_a_layer = is_transformer ? d * (4 * of_heads + 2 * f) : 8 * d * d;
   const double parameters = std::max({layers, encoder_layers, decoder_layers}) * of_a_layer +
                             double(vocabulary) * (is_transformer ? d : double(embedding_dim));
   TransformerFlags::require_memory(parameters, copies);
