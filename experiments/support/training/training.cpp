@@ -208,12 +208,12 @@ Training::Training(const Run& run, Module& model, Optimizer& optimizer, BatchPla
   share_restored();
   require_finite(model_, restored_ > 0 ? directory_.checkpoint().string() : "the initial model");
   sums_ = Tensor::zeros({log_interval, 3}, DType::f64, model.device());
-  // An old result describes files that change from here on. A run that is stopped must have no result.
-  if (is_first_) std::filesystem::remove(directory_.file("result.json"));
   log_.emplace(directory_.log(), now_.updates);
   require(!is_first_ || now_.log_checksum.empty() || file_checksum(directory_.log()) == now_.log_checksum,
           "{}: damaged: up to update {} it differs from the log that the checkpoint was written with",
           directory_.log().string(), now_.updates);
+  // An old result describes files that change from here on. A run that is stopped must have no result.
+  if (is_first_) std::filesystem::remove(directory_.file("result.json"));
   const std::string place_of_run = run.runs > 1 ? fmt::format("[{}/{}] ", run.number, run.runs) : "";
   Progress::Options shown;
   shown.start = now_.updates;
