@@ -142,13 +142,18 @@ std::pair<std::string, std::string> in_header(const CaptureText& capture) {
 }  // namespace
 
 std::string formula_header(const std::string& name, const std::string& specification) {
-  require(can_name_capture(name), "{} is no name for a method; use letters, digits and _", in_quotes(name));
+  require(can_name_capture(name),
+          "{} is no name for a method: a letter, then letters, digits and _, and no word of formulas", in_quotes(name));
   require_free_name(name);
   const std::vector<MethodText> methods = parse_specification(specification);
   require(methods.size() == 1 && methods[0].name == formula_word,
           "{}: expected one {}(\"formula\", NAME=head, ...), and no sum", in_quotes(specification), formula_word);
   OptionReader reader(specification, methods[0]);
   const auto [text, captures, parsed] = formula_of(specification, methods[0], reader);
+  for (const char* where : {"layers", "heads"})
+    if (const OptionText* option = reader.find(where))
+      fail_at(specification, option->name_column, in_quotes(where) + " is no part of a method",
+              "; give it where the method is used");
   reader.refuse_unknown();
   std::string arguments, inputs, made, members, terms, constants;
   for (const CaptureText& capture : captures) {

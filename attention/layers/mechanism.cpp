@@ -34,7 +34,7 @@ ClassicAttention::ClassicAttention(const AttentionShape& shape, PlacedMethods me
   require(surroundings_.key_heads == 0 || surroundings_.key_heads == shape_.heads,
           "classic: the keys are the inputs, of {} heads; without projections there cannot be {} heads of keys",
           shape_.heads, surroundings_.key_heads);
-  require(shape_.head_dim == 0,
+  require(shape_.head_dim == 0 || shape_.head_dim == shape_.query_dim / shape_.heads,
           "classic: each head is a part of the inputs, {} wide; without projections it cannot be {} wide (head_dim)",
           shape_.query_dim / shape_.heads, shape_.head_dim);
   for (PlacedMethod& placed : methods_) child(placed.name, *placed.method);

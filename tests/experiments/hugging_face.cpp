@@ -239,6 +239,8 @@ BOOST_AUTO_TEST_CASE(a_tokenizer_with_other_steps_is_refused) {
   for (const std::string& line : lines_of(bert / "vocab.txt")) words[line] = number++;
   fs::remove(bert / "vocab.txt");
   const Json letters = load_json(gpt2 / "vocab.json");
+  gpt2.write("tokenizer.json", R"({"pre_tokenizer": {"type": "Metaspace"}})");  // beside vocab.json
+  BOOST_TEST(contains(refusal(gpt2), "tokenizer.json: pre_tokenizer is "));
   fs::remove(gpt2 / "vocab.json");
   auto with = [&](const Copy& folder, const Json& tokens, const std::string& steps) {
     Json all = Json::parse(steps);
@@ -434,6 +436,7 @@ BOOST_AUTO_TEST_CASE(models_that_ours_cannot_be_are_refused_in_a_line) {
       {after("\"vocab_size\": ", "\"vocab_size\": -3, \"x\": "), "vocab_size is -3, expected 5 to 10000000"},
       {after("\"pad_token_id\": 0", "\"pad_token_id\": 60", "t5"),
        "spiece.model: has 60 pieces, config.json a special"},
+      {after("\"d_kv\": 4", "\"d_kv\": 0", "t5"), "config.json: d_kv is 0, expected a whole number from 1"},
       {after("\"d_kv\": 4", "\"d_kv\": 5", "t5"),
        "tensor 'encoder.block.0.layer.0.SelfAttention.q.weight' is [16, 16], which makes [16, 16]; the parameter "
        "'encoder.0.attention.query.weight' is [16, 20]"},

@@ -246,6 +246,7 @@ BOOST_AUTO_TEST_CASE(lower_case_in_words_is_python_s) {
   BOOST_TEST(lower_case_in_words("ABZ[az ÄÖ×ßŸČ") == "abz[az äö×ßÿč");
   BOOST_TEST(lower_case_in_words("ΟΔΟΣ ΣΑΣ, Ο Σ ΑΣ1 ΑΣ'Α ΑΣ.") == "οδος σας, ο σ ας1 ασ'α ας.");
   BOOST_TEST(lower_case_in_words("A\u0301Σ\u0301 ΑΣ\u0301Α ΣΣ") == "a\u0301ς\u0301 ασ\u0301α σς");
+  BOOST_TEST(lower_case_in_words("ΛΣ‘Α ΛΣⅣ ΛΣ\u0903Α") == "λσ‘α λσⅳ λς\u0903α");
   BOOST_TEST(lower_case_in_words("İzmir TURKİYE") == "i\u0307zmir turki\u0307ye");
 }
 

@@ -262,8 +262,11 @@ void attend_program(Cli& cli) {
       const std::int64_t width = options.shape.empty() ? 8 : options.shape.back();
       fmt::print("{}", describe_attention(described, {.model_dim = width, .heads = options.heads}));
     });
-  if (cli.given("--header"))
+  if (cli.given("--header")) {
+    for (const char* other : {"--in", "--out", "--rows", "--gradients", "--compile"})
+      require(!cli.given(other), "{} has no effect beside --header, which prints a text", other);
     return with_flag("--header", [&] { fmt::print("{}", formula_header(header, options.method)); });
+  }
   if (cli.given("--compile")) {
     options.method = compiled;
     return fmt::print("{}", compiled_kernels(options, architecture).text());

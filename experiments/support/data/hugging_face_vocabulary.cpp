@@ -96,6 +96,9 @@ Tokens read_tokens(const fs::path& folder, std::int64_t size, bool is_bpe) {
           is_bpe ? "vocab.json with merges.txt" : "vocab.txt");
   Tokens read{.file = (folder / *file).string(), .tokens = std::vector<std::string>(std::size_t(size)), .merges = {}};
   const bool has_lines = file == files && !is_bpe, has_merges = file == files && is_bpe;
+  if (const std::string one = (folder / "tokenizer.json").string(); fs::exists(one))
+    reading_json(
+        one, [&] { require_usual_steps(one, load_json(one), is_bpe); }, "a tokenizer");
   if (has_lines) {
     const std::vector<std::string> lines = lines_of(read.file);
     require(std::ssize(lines) <= size, "{}: has {} tokens, config.json has a vocab_size of {}", read.file, lines.size(),
@@ -112,7 +115,6 @@ Tokens read_tokens(const fs::path& folder, std::int64_t size, bool is_bpe) {
         require(has_merges || model.value("type", type) == type, "{}: the tokens are of the type {}, expected {}",
                 read.file, text_of(model.value("type", Json())), type);
         read.add(has_merges ? json : model.at("vocab"));
-        if (!has_merges) require_usual_steps(read.file, json, is_bpe);
         if (!has_merges && model.contains("merges"))
           for (const Json& merge : model.at("merges")) read.merges.push_back(merge_of(merge));
       },
@@ -141,7 +143,7 @@ HuggingFaceVocabulary vocabulary_of_gpt2(const fs::path& folder, const Json& con
     reading_json(
         settings,
         [&] {
-          require(!load_json(settings).value("add_prefix_space", false),
+          require(load_json(settings).value("add_prefix_space", Json()) != true,
                   "{}: add_prefix_space is true, but our BPE of bytes puts no space before a text", settings);
         },
         "the settings of a tokenizer");
@@ -169,7 +171,7 @@ HuggingFaceVocabulary vocabulary_of_bert(const fs::path& folder, const Json& con
                     all.value("tokenize_chinese_chars", steps.value("handle_chinese_chars", true)),
                 "{}: our WordPiece removes accents where do_lower_case is true, and parts Chinese characters; "
                 "strip_accents and tokenize_chinese_chars ask for something else",
-                has_settings ? settings : one);
+                all.contains("strip_accents") || all.contains("tokenize_chinese_chars") ? settings : one);
       },
       "the settings of a tokenizer");
   const Tokens read = read_tokens(folder, config.at("vocab_size"), false);

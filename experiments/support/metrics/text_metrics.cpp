@@ -27,28 +27,33 @@ struct Files {
 
 using Scores = std::vector<TextScore>;
 
-std::string prepared(const std::string& line, Tokenization tokenization, bool lower) {
-  return tokenized(lower ? lower_case_in_words(line) : line, tokenization);
+/// How a metric makes letters lower case: as Python, or letter by letter as Perl; null: not at all.
+using Lowering = std::string (*)(std::string_view);
+Lowering by_python(bool lower) { return lower ? lower_case_in_words : nullptr; }
+Lowering by_letter(bool lower) { return lower ? lower_case : nullptr; }
+
+std::string prepared(const std::string& line, Tokenization tokenization, Lowering lowered) {
+  return tokenized(lowered ? lowered(line) : line, tokenization);
 }
 
 /// of(hypothesis, references) for each sentence.
 template <class Of>
-auto per_sentence(const Files& files, Tokenization tokenization, bool lower, const Of& of) {
+auto per_sentence(const Files& files, Tokenization tokenization, Lowering lowered, const Of& of) {
   std::vector<decltype(of(std::string(), std::vector<std::string>()))> results;
   for (std::size_t i = 0; i < files.size(); ++i) {
     std::vector<std::string> references;
-    for (const TextFile& file : files.references) references.push_back(prepared(file.lines[i], tokenization, lower));
-    results.push_back(of(prepared(files.hypotheses.lines[i], tokenization, lower), references));
+    for (const TextFile& file : files.references) references.push_back(prepared(file.lines[i], tokenization, lowered));
+    results.push_back(of(prepared(files.hypotheses.lines[i], tokenization, lowered), references));
   }
   return results;
 }
 
-std::vector<BleuStatistics> bleu_statistics_of(const Files& files, Tokenization tokenization, bool lower) {
-  return per_sentence(files, tokenization, lower, bleu_statistics);
+std::vector<BleuStatistics> bleu_statistics_of(const Files& files, Tokenization tokenization, Lowering lowered) {
+  return per_sentence(files, tokenization, lowered, bleu_statistics);
 }
 
 Scores bleu_scores(const Files& files, const TextMetricOptions& options) {
-  const auto sentences = bleu_statistics_of(files, Tokenization::none, options.lower_case.value_or(false));
+  const auto sentences = bleu_statistics_of(files, Tokenization::none, by_letter(options.lower_case.value_or(false)));
   return {{.name = "BLEU",
            .metric = bleu_metric(sentences, 4, BleuSmoothing::none),
            .line = multi_bleu_line(sum(sentences))}};
@@ -56,7 +61,7 @@ Scores bleu_scores(const Files& files, const TextMetricOptions& options) {
 
 Scores sacrebleu_scores(const Files& files, const TextMetricOptions& options) {
   const bool lower = options.lower_case.value_or(false);
-  const auto sentences = bleu_statistics_of(files, options.tokenization, lower);
+  const auto sentences = bleu_statistics_of(files, options.tokenization, by_python(lower));
   const std::string signature = sacrebleu_signature(files.references.size(), lower, name_of(options.tokenization));
   return {{.name = "sacreBLEU",
            .metric = bleu_metric(sentences, 4, BleuSmoothing::exponential),
@@ -67,7 +72,7 @@ Scores mteval_scores(const Files& files, const TextMetricOptions& options) {
   Scores scores;
   for (bool lower : {true, false}) {
     if (options.lower_case.value_or(lower) != lower) continue;
-    const auto sentences = bleu_statistics_of(files, Tokenization::mteval_13a, lower);
+    const auto sentences = bleu_statistics_of(files, Tokenization::mteval_13a, by_letter(lower));
     scores.push_back({.name = lower ? "mteval BLEU, lower case" : "mteval BLEU, cased",
                       .metric = bleu_metric(sentences, 4, BleuSmoothing::exponential)});
   }
@@ -75,7 +80,8 @@ Scores mteval_scores(const Files& files, const TextMetricOptions& options) {
 }
 
 Scores ngram_scores(const Files& files, const TextMetricOptions& options) {
-  const auto sentences = bleu_statistics_of(files, Tokenization::mteval_13a, options.lower_case.value_or(true));
+  const auto sentences =
+      bleu_statistics_of(files, Tokenization::mteval_13a, by_letter(options.lower_case.value_or(true)));
   Scores scores;
   for (auto [name, metric] : {std::pair("{}-grams", &precision_metric), std::pair("BLEU-{}", &bleu_metric)})
     for (int n = 1; n <= bleu_orders; ++n)
@@ -86,7 +92,8 @@ Scores ngram_scores(const Files& files, const TextMetricOptions& options) {
 
 Scores sentence_bleu_scores(const Files& files, const TextMetricOptions& options) {
   std::vector<double> scores;
-  for (const auto& sentence : bleu_statistics_of(files, Tokenization::none, options.lower_case.value_or(false)))
+  for (const auto& sentence :
+       bleu_statistics_of(files, Tokenization::none, by_letter(options.lower_case.value_or(false))))
     scores.push_back(bleu(sentence, 4, BleuSmoothing::add_one));
   return {{.name = "sentence BLEU", .metric = mean_metric(scores)}};
 }
@@ -95,7 +102,7 @@ template <bool with_words>
 Scores chrf_scores(const Files& files, const TextMetricOptions& options) {
   const bool lower = options.lower_case.value_or(false);
   const auto sentences =
-      per_sentence(files, Tokenization::none, lower, [](const auto& hypothesis, const auto& references) {
+      per_sentence(files, Tokenization::none, by_python(lower), [](const auto& hypothesis, const auto& references) {
         return chrf_statistics(hypothesis, references, with_words);
       });
   SummedMetric metric = chrf_metric(sentences);
@@ -105,7 +112,7 @@ Scores chrf_scores(const Files& files, const TextMetricOptions& options) {
 
 Scores ribes_scores(const Files& files, const TextMetricOptions& options) {
   const auto scores =
-      per_sentence(files, Tokenization::none, options.lower_case.value_or(true),
+      per_sentence(files, Tokenization::none, by_letter(options.lower_case.value_or(true)),
                    [](const auto& hypothesis, const auto& references) { return ribes(hypothesis, references); });
   return {{.name = "RIBES", .metric = mean_metric(scores), .decimals = 4}};
 }

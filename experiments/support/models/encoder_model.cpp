@@ -79,7 +79,7 @@ void PresetFlag::add_to(Cli& cli) {
 void TransformerFlags::add_sizes(Cli& cli, const std::string& dropped_out, const std::string& attention_note) {
   cli.option("--layers", layers, "layers of the encoder, and of the decoder").range(1, 1000);
   cli.option("--model-dim", model_dim, "width of the states").range(1, 65536);
-  cli.option("--heads", heads, "attention heads; must divide the width").range(1, 1024);
+  cli.option("--heads", heads, "attention heads; without --head-dim they must divide the width").range(1, 1024);
   cli.rare("--head-dim", head_dim, "width of a head; 0: --model-dim / --heads").range(0, 1 << 16);
   cli.option("--dropout", dropout, "probability of dropping an activation; of " + dropped_out).range(0, 0.99);
   cli.option("--attention", attention,

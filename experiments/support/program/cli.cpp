@@ -499,12 +499,18 @@ Json Cli::configuration() const {
     if (!entry->saved) continue;
     Json value = entry->get();
     if (entry->lasting) value = entry->lasting(value.get<std::string>());
-    if (value.is_string() && invalid_utf8(value.get<std::string>()) != std::string::npos)
-      fail("--{}: '{}' is not UTF-8, so config.json cannot keep it; a file or directory needs another name",
-           entry->name, value.get<std::string>());
+    const bool is_kept = !value.is_string() || invalid_utf8(value.get<std::string>()) == std::string::npos;
+    require(is_kept, "--{}: '{}' is not UTF-8, so config.json cannot keep it{}", entry->name,
+            is_kept ? "" : value.get_ref<const std::string&>(),
+            entry->lasting ? "; a file or directory needs another name" : "");
     values[entry->name] = value;
   }
-  for (const std::string& library : methods_) values["methods"][lasting_path(library)] = file_checksum(library);
+  for (const std::string& library : methods_) {
+    const std::string path = lasting_path(library);
+    require(invalid_utf8(path) == std::string::npos,
+            "--methods: '{}' is not UTF-8, so config.json cannot keep it; the file needs another name", path);
+    values["methods"][path] = file_checksum(library);
+  }
   return values;
 }
 

@@ -67,7 +67,6 @@ const std::vector<ModelType>& model_types() {
         {"decoder-layers", "num_decoder_layers", 0},
         {"model-dim", "d_model"},
         {"heads", "num_heads"},
-        {"head-dim", "d_kv"},
         {"feed-forward-dim", "d_ff"},
         {"norm-epsilon", "layer_norm_epsilon", 1e-6},
         {"dropout", "dropout_rate", 0.1},
@@ -90,6 +89,9 @@ std::string activation_of(const std::string& file, const std::string& key, const
 /// factor; the first T5 divides the logits by sqrt(d). The first one's table of embeddings is therefore ours times
 /// sqrt(d), which is what scaled embeddings are.
 void add_t5(const std::string& file, const Json& config, Json& flags) {
+  const std::int64_t heads = config.at("num_heads"), of_head = config.at("d_kv");
+  require(of_head > 0, "{}: d_kv is {}, expected a whole number from 1", file, of_head);
+  if (heads * of_head != config.at("d_model")) flags["head-dim"] = of_head;
   std::string kind = config.value("feed_forward_proj", "relu");
   const bool gated = kind.starts_with("gated-");
   if (gated) kind = kind == "gated-gelu" ? "gelu_new" : kind.substr(std::string("gated-").size());

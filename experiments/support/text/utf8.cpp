@@ -120,13 +120,18 @@ std::string lower_case(std::string_view text) {
 std::string lower_case_in_words(std::string_view text) {
   std::u32string characters;
   for (std::size_t at = 0; at < text.size();) characters += next_character(text, at);
-  // Marks and such belong to the letter before them, so they do not end a word.
+  // Marks and such belong to the letter before them, so they do not end a word; nor do these signs inside of words.
+  constexpr std::u32string_view inside_words = U"'.:·\u0387\u055F\u05F4‘’\u2024‧\uFE13\uFE52\uFE55＇．：";
   const auto has_letter = [&](std::size_t at, std::size_t step) {
     for (at += step; at < characters.size(); at += step) {
       const std::string_view category = category_of(characters[at]);
-      const bool is_passed_over = category[0] == 'M' || category == "Cf" || category == "Lm" || category == "Sk" ||
-                                  std::u32string_view(U"'.:·’").find(characters[at]) != std::u32string_view::npos;
-      if (!is_passed_over) return category == "Lu" || category == "Ll" || category == "Lt";
+      const char32_t c = characters[at];
+      const bool is_passed_over = category == "Mn" || category == "Me" || category == "Cf" || category == "Lm" ||
+                                  category == "Sk" || inside_words.find(c) != inside_words.npos;
+      const bool is_roman = U'Ⅰ' <= c && c <= U'ⅿ', is_circled = U'Ⓐ' <= c && c <= U'ⓩ';
+      if (!is_passed_over)
+        return category == "Lu" || category == "Ll" || category == "Lt" || is_roman || is_circled || c == U'ª' ||
+               c == U'º';
     }
     return false;
   };
