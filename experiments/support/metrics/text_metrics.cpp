@@ -136,7 +136,7 @@ void warn_of_other_scripts(const TextFile& file) {
 Scores rouge_scores(const Files& files, const TextMetricOptions& options) {
   for (const TextFile& reference : files.references) warn_of_other_scripts(reference);
   const auto documents = per_sentence(
-      files, Tokenization::none, false,
+      files, Tokenization::none, nullptr,
       [&](const auto& hypothesis, const auto& references) { return rouge(hypothesis, references, options.rouge); });
   Scores scores;
   const auto add = [&](const std::string& name, RougeScore Rouge::*kind) {
