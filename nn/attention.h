@@ -106,7 +106,7 @@ struct AttentionInput {
 struct AttentionShape {
   std::int64_t model_dim = 512;  ///< model width d
   int heads = 8;                 ///< number of heads H; divides d unless head_dim is given
-  std::int64_t head_dim = 0;     ///< D, width of a head's queries and keys; 0 stands for d / H
+  std::int64_t head_dim = 0;     ///< D, width of the queries, keys and values of a head; 0 stands for d / H
   int layer = 0;                 ///< number of this layer, 0 … layers − 1
   int layers = 1;
   Place place = Place::encoder;

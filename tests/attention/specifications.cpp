@@ -256,8 +256,8 @@ BOOST_AUTO_TEST_CASE(options_that_contradict_the_model_are_errors) {
   BOOST_TEST(error_of("activation(width=6)") == "attention: 4 heads do not divide the width of the values, 6");
   BOOST_TEST(error_of("t5(buckets=64,max_distance=16)") ==
              "t5: max_distance=16 must be greater than a quarter of buckets=64");
-  attention_factory("classic(dot)")({.model_dim = 8, .heads = 4, .head_dim = 2});
-  const std::string wide = error_of("classic(dot)", {.model_dim = 8, .heads = 4, .head_dim = 3});
+  attention_factory("classic(dot, heads=4)")({.model_dim = 8, .heads = 4, .head_dim = 2});
+  const std::string wide = error_of("classic(dot, heads=4)", {.model_dim = 8, .heads = 4, .head_dim = 3});
   BOOST_TEST(wide.find("2 wide; without projections it cannot be 3 wide (head_dim)") != wide.npos, wide);
   for (const std::int64_t head_dim : {std::int64_t{-3}, std::int64_t{1} << 62})  // 4 times 2^62 is 0 in i64
     BOOST_TEST(error_of("gaussian", {.model_dim = 8, .heads = 4, .head_dim = head_dim}) ==
