@@ -56,4 +56,12 @@ FOVEA_HD FOVEA_INLINE T cos(T x) {
   return ::cos(x);
 }
 
+// The choices of number.h, which NVRTC cannot read. They are no templates: where number.h is read too, these are taken.
+FOVEA_HD FOVEA_INLINE float select(bool condition, float yes, float no) { return condition ? yes : no; }
+FOVEA_HD FOVEA_INLINE double select(bool condition, double yes, double no) { return condition ? yes : no; }
+FOVEA_HD FOVEA_INLINE float larger_of(float x, float y) { return x < y || y != y ? y : x; }
+FOVEA_HD FOVEA_INLINE double larger_of(double x, double y) { return x < y || y != y ? y : x; }
+FOVEA_HD FOVEA_INLINE float smaller_of(float x, float y) { return y < x || y != y ? y : x; }
+FOVEA_HD FOVEA_INLINE double smaller_of(double x, double y) { return y < x || y != y ? y : x; }
+
 }  // namespace fovea::gpu

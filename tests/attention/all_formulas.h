@@ -1,4 +1,4 @@
-/// Every pointwise formula of the registry's methods.
+/// Every pointwise formula of the registry's methods, and one with all operations.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -11,11 +11,24 @@
 
 namespace fovea::test {
 
+/// Every operation of an expression, with values that two terms share, and ties where x is 0.
+struct EveryOperation {
+  static constexpr const char* name = "every_operation";
+  auto operator()(auto z, auto, auto x) const {
+    using T = decltype(z);
+    const T shared = tanh(z * x) + T(2), root = sqrt(abs(x) + T(1));
+    const T smooth = sigmoid(shared / root) - softplus(-z) + erf(x) * log1p(z * z) - sin(x) * cos(z) + exp(-(x * x));
+    return smooth * log(shared) + larger_of(x, z) * smaller_of(x, T(0)) +
+           select(((x < z) & !(z <= T(-1))) | (x == z) | (x != x), shared * floor(x), z) / shared;
+  }
+};
+
 /// The formulas of all methods with every change of a choice or flag. The keys are a formula's name and the values of
-/// its constants.
+/// its constants. With them EveryOperation, for what no method needs and a formula of one's own may.
 inline std::map<std::string, PointwiseFormula> all_formulas() {
   constexpr std::int64_t B = 2, J = 5, d = 6;
-  std::map<std::string, PointwiseFormula> formulas;
+  std::map<std::string, PointwiseFormula> formulas{
+      {EveryOperation::name, pointwise_formula<EveryOperation, Per::key>(EveryOperation{})}};
   Generator generator(7);
   for (const std::string& specification : all_specifications())
     for (Place place : all_places()) {

@@ -19,16 +19,21 @@ BOOST_AUTO_TEST_SUITE(run_directory)
 
 BOOST_AUTO_TEST_CASE(differences_name_the_key_and_both_values) {
   const Json before = Json::parse(R"({"layers": 2, "rate": 1.0, "heads": 4, "old": [1, 2]})");
-  const Json after = Json::parse(R"({"rate": 1, "layers": 3, "heads": 8, "dim": null, "new": "x"})");
+  const Json after = Json::parse(R"({"rate": 1, "layers": 3, "heads": 8, "dim": 5, "new": "x"})");
   auto refusal = [&](const Json& now, const std::vector<std::string>& may_differ) {
     return message_of([&] { require_same_configuration("runs/a1/config.json", before, now, may_differ); });
   };
   BOOST_TEST(refusal(before, {}) == "no error");
   BOOST_TEST(refusal(after, {}) ==
              "runs/a1/config.json: another configuration: layers was 2 and is 3; heads was 4 and is 8; old was [1,2] "
-             "and is nothing; dim was nothing and is null; new was nothing and is \"x\"");
+             "and is nothing; dim was nothing and is 5; new was nothing and is \"x\"");
   BOOST_TEST(refusal(after, {"new", "old", "dim", "heads"}) ==
              "runs/a1/config.json: another configuration: layers was 2 and is 3");
+  Json newer = before;  // of a version with more options, none of which is used
+  newer.update(Json::parse(R"({"a": null, "b": false, "c": 0, "d": "", "e": [], "f": 0.0})"));
+  BOOST_TEST(refusal(newer, {}) == "no error");
+  newer["heads"] = 0;
+  BOOST_TEST(refusal(newer, {}) == "runs/a1/config.json: another configuration: heads was 4 and is 0");
 }
 
 BOOST_AUTO_TEST_CASE(directories_without_a_name_are_numbered) {

@@ -49,6 +49,7 @@ void save_json(const std::filesystem::path& path, const Json& value);
 
 /// Throws Error unless the options `stored` and `present` agree in everything but the keys in `may_differ`; the message
 /// names `where` and the keys with both values, "nothing" for an absent one. Numbers are compared as numbers (1 = 1.0).
+/// An option that only `present` has agrees if it is off (null, false, 0 or empty): older versions had no such option.
 /// `runs/a1/config.json: another configuration: layers was 2 and is 3; dropout was 0.1 and is 0.2`
 void require_same_configuration(const std::filesystem::path& where, const Json& stored, const Json& present,
                                 const std::vector<std::string>& may_differ = {});
