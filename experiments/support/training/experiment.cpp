@@ -342,8 +342,8 @@ RunFailures ExperimentBase::make_with_ninja() {
     const Run run = run_of(k);
     const std::filesystem::path place = place_of(run);
     std::filesystem::create_directories(place);
-    std::filesystem::remove(place / "result.json");  // ninja makes what is missing
-    steps.push_back({place / "result.json", {}, command_of(run, only_text(k), threads), run.title()});
+    // The output is a file that nothing writes, so that ninja makes every run, and a result stays until the next one.
+    steps.push_back({place / "unwritten", {}, command_of(run, only_text(k), threads), run.title()});
   }
   AtomicFile file(directory_->file("build.ninja"));
   file.write(ninja_file(steps, directory_->file(".ninja")));
@@ -352,14 +352,14 @@ RunFailures ExperimentBase::make_with_ninja() {
     run_ninja(directory_->file("build.ninja"), jobs);
   } catch (const Interrupted&) {
     const auto finished =
-        std::ranges::count_if(steps, [](const NinjaStep& step) { return std::filesystem::exists(step.output); });
+        std::ranges::count_if(missing, [&](std::size_t k) { return finished_result(run_of(k)).has_value(); });
     throw Interrupted(fmt::format("stopped with {} of {} finished; --resume {} --jobs {}{} continues", finished,
                                   counted(steps.size(), "run"), directory_->path().string(), flags_.jobs,
                                   cli_.given("threads") ? fmt::format(" --threads {}", threads) : ""));
   }
   RunFailures failed;
   for (std::size_t k = 0; k < steps.size(); ++k)
-    if (!std::filesystem::exists(steps[k].output)) {
+    if (!finished_result(run_of(missing[k]))) {
       const std::string reason = failure_of(cli_.program(), steps[k].output.parent_path());
       fmt::print(stderr, "{}: failed: {}\n", steps[k].description, reason);
       failed[missing[k]] = reason;
