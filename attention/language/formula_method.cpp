@@ -54,24 +54,59 @@ Shape least_shape(const CaptureText& capture, std::int64_t h) {
   }
 }
 
+/// The full shape of a capture, with a number for each sentence, query and key of a call.
+Shape full_shape(const CaptureText& capture, std::int64_t h, const AttentionContext& in) {
+  const std::int64_t B = in.query.size(0), I = in.query.size(2), J = in.key.size(2);
+  switch (capture.per) {
+    case Per::query:
+      return {B, h, I};
+    case Per::key:
+      return {B, h, J};
+    case Per::pair:
+      return {B, h, I, J};
+    case Per::offset:
+      return {B, h, I, 2 * capture.clip + 1};
+    default:
+      return {h};
+  }
+}
+
+/// Throws Error unless the capture x has one of these shapes, or dimensions of 1 in place of some of the full one's.
+/// With fewer dimensions than the least shape it would be read as another table wherever two sizes are equal.
+void require_shape(const CaptureText& capture, const Shape& x, const Shape& least, const Shape& full) {
+  const int missing = full.rank() - x.rank();
+  bool fits = missing >= 0 && x.rank() >= least.rank();
+  for (int d = 0; fits && d < x.rank(); ++d) {
+    const bool is_table = capture.per == Per::offset && d == x.rank() - 1;
+    fits = x[d] == full[d + missing] || (x[d] == 1 && !is_table);
+  }
+  require(fits, "{}: the capture '{}' is {}; expected {}{}", formula_word, capture.name, x, least,
+          least == full ? "" : fmt::format(", at most {}", full));
+}
+
 /// The method of a formula.
 class FormulaMethod : public LocalnessMethod {
  public:
   FormulaMethod(const MethodShape& shape, PointwiseFormula formula, bool of_weights,
                 const std::vector<CaptureText>& captures)
-      : formula_(std::move(formula)), of_weights_(of_weights) {
+      : formula_(std::move(formula)), of_weights_(of_weights), heads_(shape.heads), texts_(captures) {
     for (const CaptureText& capture : captures)
       captures_.push_back({capture.per,
                            parameter(capture.name, least_shape(capture, shape.heads), Initializer::constant(0)),
                            capture.clip});
   }
-  void add_terms(const AttentionContext&, Plan& plan) override {
+  void add_terms(const AttentionContext& in, Plan& plan) override {
+    for (std::size_t k = 0; k < captures_.size(); ++k)
+      require_shape(texts_[k], captures_[k].value.shape(), least_shape(texts_[k], heads_),
+                    full_shape(texts_[k], heads_, in));
     (of_weights_ ? plan.windows : plan.biases).push_back({formula_, captures_});
   }
 
  private:
   PointwiseFormula formula_;
   bool of_weights_;
+  std::int64_t heads_;
+  std::vector<CaptureText> texts_;
   std::vector<Capture> captures_;
 };
 

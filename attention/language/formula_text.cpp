@@ -52,6 +52,7 @@ class FormulaParser {
     if (text_.size() > longest)
       fail_at(text_, longest + 1, "too long", fmt::format("; a formula has at most {} characters", longest));
     const Recorded result = number(any());
+    if (take_word("if")) fail_at(text_, at_ - 1, "unexpected 'if'", "; write where(condition, a, b)");
     if (!at_end()) expected("an operator or the end");
     if (!is_read_[0])
       fail_at(text_, 1, "the formula reads neither z nor w", "; z is the logit of the pair, w its weight");
@@ -167,7 +168,8 @@ class FormulaParser {
     int exponent = 0;
     const auto [end, error] = std::from_chars(text_.data() + at_, text_.data() + text_.size(), exponent);
     if (error != std::errc() || exponent < 1 || exponent > 16 || (end != text_.data() + text_.size() && *end == '.'))
-      fail_at(text_, begin, "an exponent is a whole number from 1 to 16", "; a ** b is exp(b * log(a))");
+      fail_at(text_, begin, "an exponent is a whole number from 1 to 16",
+              "; write sqrt(a), 1 / a, or exp(b * log(a)) for a > 0");
     at_ = static_cast<std::size_t>(end - text_.data());
     const Recorded factor = number(base);
     for (int k = 1; k < exponent; ++k) base.number = base.number * factor;
@@ -227,7 +229,8 @@ class FormulaParser {
   Recorded called(const std::string& name, std::size_t begin) {
     const std::size_t bracket = column();
     if (!is_function(name)) {
-      const std::string advice = did_you_mean(name, function_names());
+      const std::string known = name == "min" || name == "max" ? name + "imum" : name;
+      const std::string advice = did_you_mean(known, function_names());
       fail_at(text_, begin, "no function " + in_quotes(name),
               advice.empty() ? "; the functions are " + listed(function_names()) : advice);
     }

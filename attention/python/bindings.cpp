@@ -216,7 +216,7 @@ class Call {
     require(is_float(x.dtype()), "{} is {}; expected {}", name, name_of(array.dtype()), real_types);
     if (!dtypes_.empty())
       require(type_of_computation(x.dtype()) == type_of_computation(dtypes_.front()), "{} is {}; expected {}, as query",
-              name, name_of(array.dtype()), name_of(dtype_for_python(dtypes_.front())));
+              name, name_of(array.dtype()), dtypes_.front() == DType::f64 ? "float64" : "float32 or bfloat16");
     return x;
   }
 
@@ -261,6 +261,7 @@ class Call {
                  is_mask = !is_float(x.dtype()) && !is_integer;
       require(member == &AttentionInput::allowed ? is_mask : is_integer, "{} is {}; expected {}", name,
               name_of(found->second.dtype()), types);
+      require(member != &AttentionInput::key_lengths || x.rank() == 1, "{} is {}; expected [B]", name, x.shape());
       input_.*member = x;
     }
     require_known("input", arrays, known);

@@ -18,8 +18,9 @@ struct EveryOperation {
     using T = decltype(z);
     const T shared = tanh(z * x) + T(2), root = sqrt(abs(x) + T(1));
     const T smooth = sigmoid(shared / root) - softplus(-z) + erf(x) * log1p(z * z) - sin(x) * cos(z) + exp(-(x * x));
+    const auto less = x < z, at_most = z <= T(-1), equal = x == z, not_a_number = x != x;
     return smooth * log(shared) + larger_of(x, z) * smaller_of(x, T(0)) +
-           select(((x < z) & !(z <= T(-1))) | (x == z) | (x != x), shared * floor(x), z) / shared;
+           select((less & !at_most) | equal | not_a_number, shared * floor(x), z) / shared;
   }
 };
 

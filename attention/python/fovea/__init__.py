@@ -3,6 +3,7 @@
 Inputs and parameters pass through DLPack without a copy. float32, float64 and bfloat16 are possible; bfloat16 is
 computed in float32. What is wrong with an argument is a ValueError.
 """
+import difflib
 import operator
 import re
 import sys
@@ -48,6 +49,12 @@ def _specification(text):
     if not isinstance(text, str):
         raise ValueError(f"specification: found {text!r}; expected a line of text such as 'gaussian + relative'")
     return text
+
+
+def _check(specification):
+    """The text, once it is known to be a specification."""
+    _fovea.check(_specification(specification))
+    return specification
 
 
 def _array(name, array):
@@ -128,7 +135,7 @@ def attend(specification, query, key=None, value=None, *, heads=1, place=None, c
 
 
 def parameters(specification, model_dim, *, heads=1, place="encoder", seed=1):
-    """The initial parameters of an attention by name, as float32 arrays of NumPy."""
+    """The initial parameters of an attention with projections by name, as float32 arrays of NumPy."""
     return {name: numpy.from_dlpack(value)
             for name, value in _parameters(specification, _shape(model_dim, heads, place), seed)}
 
@@ -141,12 +148,13 @@ def pointwise(formula, **captures):
     """The specification of an attention whose formula is text: pointwise("z - exp(slope) * abs(j - i)", slope="head").
 
     A formula of z changes the logit z of each query and key, and a formula of w, which is w times a factor, the weight
-    w behind the softmax. i and j are the positions of query and key in tokens. The syntax is Python's: + - * /, ** with
-    a whole number, comparisons with and, or and not, where(condition, a, b), minimum(a, b), maximum(a, b), and abs,
-    exp, log, log1p, sqrt, floor, tanh, sigmoid, softplus, erf, sin and cos of one number.
+    w behind the softmax; the weights of a query are not made to add up to 1 again. i and j are the positions of query
+    and key in tokens. The syntax is Python's: + - * /, ** with a whole number from 1 to 16, comparisons with and, or
+    and not, where(condition, a, b), minimum(a, b), maximum(a, b), and abs, exp, log, log1p, sqrt, floor, tanh, sigmoid,
+    softplus, erf, sin and cos of one number. A formula has at most 4096 characters and 8 captures.
 
     captures are the further names that the formula reads. Each is a parameter of the attention, "pointwise.slope", of
-    the shape that the module has by default, or one that is given with more numbers:
+    the shape that a module has by default, 0 at the start, or one that is given in a call with more numbers:
 
     kind             by default           at most
     "head"           [H]                  [H]
@@ -155,7 +163,8 @@ def pointwise(formula, **captures):
     "pair"           [H, 1, 1]            [B, H, I, J]
     "offset:CLIP"    [H, 1, 2 CLIP + 1]   [B, H, I, 2 CLIP + 1]: the pair reads entry clip(j - i, -CLIP, CLIP) + CLIP
 
-    The result is text, which may be part of a sum: "relative + " + pointwise(...). A mistake is a ValueError.
+    A dimension may be 1 instead, but for that of a table. The result is text, which may be part of a sum:
+    "relative + " + pointwise(...). A mistake is a ValueError.
     """
     if not isinstance(formula, str):
         raise ValueError(f"formula: found {formula!r}; expected text such as 'z - exp(slope) * abs(j - i)'")
@@ -178,6 +187,10 @@ def methods():
 
 def describe(name):
     """What a method does: its summary, paper, formula, and options with their values, defaults and meanings."""
+    if name not in methods():
+        near = difflib.get_close_matches(str(name), methods(), 1)
+        raise ValueError(f"there is no method {name!r}; " +
+                         (f"did you mean {near[0]!r}?" if near else "methods() has the names of all"))
     return _fovea.describe(str(name))
 
 

@@ -1,9 +1,12 @@
 """Attention methods for PyTorch, as modules and as a function: forward and backward passes on the CPU are fovea's."""
+import difflib
+import types
+
 import torch
 
-from . import _array, _arrays, _call, _dict, _parameters, _shape, pointwise
+from . import _array, _arrays, _call, _check, _dict, _parameters, _shape, pointwise
 
-__all__ = ["attention", "pointwise", "Attention", "MultiheadAttention"]
+__all__ = ["attention", "initial_parameters", "pointwise", "Attention", "MultiheadAttention"]
 
 
 class _Attend(torch.autograd.Function):
@@ -70,21 +73,32 @@ def _dense(gradient):
     return _array("gradient", gradient).contiguous()
 
 
-def _apply(specification, shape, inputs, parameters, *, causal, train, seed, trace=None, **whole_numbers):
-    """The output of a call on tensors by name."""
-    inputs = {name: x for name, x in inputs.items() if x is not None}
+_FURTHER_INPUTS = ("mask", "left_pointer", "right_pointer", "step_input", "previous_focus", "documents", "grid")
+_NAMES_OF_TORCH = {"attn_mask": "allowed", "key_padding_mask": "lengths", "dropout_p": "dropout", "is_causal": "causal"}
+
+
+def _seed():
+    return int(torch.randint(2**62, (), device="cpu"))
+
+
+def _apply(specification, shape, inputs, parameters, *, causal, train, trace=None, further={}, **whole_numbers):
+    """The output of a call on tensors by name, of which `further` has those that a user has named."""
+    for name in further:
+        if name not in _FURTHER_INPUTS:
+            known = ("lengths", "allowed", "causal", "parameters", "trace", *_FURTHER_INPUTS)
+            near = [_NAMES_OF_TORCH[name]] if name in _NAMES_OF_TORCH else difflib.get_close_matches(name, known, 1)
+            raise ValueError(f"there is no argument '{name}'; " + (f"did you mean '{near[0]}'?" if near else
+                             f"further inputs are {', '.join(_FURTHER_INPUTS)}"))
+    inputs = {name: x for name, x in {**inputs, **further}.items() if x is not None}
     for name, x in (*inputs.items(), *parameters.items()):
         if not isinstance(x, torch.Tensor):
             raise ValueError(f"{name}: found {type(x).__name__}; expected a tensor of PyTorch")
     if trace is not None:
         _dict("trace", trace)
+    seed = _seed() if train and shape["dropout"] > 0 else 0
     options = {"specification": specification, "shape": shape, "causal": causal, "train": train, "seed": seed,
                "whole_numbers": {name: x for name, x in whole_numbers.items() if x is not None}}
     return _Attend.apply(options, tuple(inputs), tuple(parameters), trace, *inputs.values(), *parameters.values())
-
-
-def _seed():
-    return int(torch.randint(2**62, ()))
 
 
 def attention(query, key, value, specification="global", *, parameters=None, lengths=None, causal=False, allowed=None,
@@ -93,16 +107,19 @@ def attention(query, key, value, specification="global", *, parameters=None, len
     values [B, H, J, D_v].
 
     specification  a sum of methods, such as "gaussian + relative" or pointwise(...)
-    parameters     tensors by name, all that the methods have. fovea.parameters("classic(..., heads=H)", H * D, heads=H)
-                   lists them with their initial values. A capture of pointwise(...) may have a number for each
-                   sentence, query and key
+    parameters     tensors by name, all that the methods have, of the query's type; initial_parameters() has them with
+                   their initial values. A capture of pointwise(...) may have a number for each sentence, query and key
     lengths        [B], the numbers of keys that are no padding
-    allowed        bool [B or 1, H or 1, I or 1, J], false where a query must not see a key
+    allowed        bool [B or 1, H or 1, I or 1, J], true where a query may see a key. A query that sees none has the
+                   output 0. Of the two only lengths is the length that methods such as gaussian scale by
     dropout        the probability with which a weight is dropped, by torch's seed
-    causal         whether query i sees only the keys up to i + J - I
+    causal         whether query i sees only the keys up to i + J - I. The positions of the queries then begin at J - I,
+                   also of a single one that is decoded with the keys of all tokens before it; without causal, at 0
     place          "encoder", "decoder" or "cross"; by default "decoder" if causal, else "encoder" for as many keys as
                    queries, else "cross"
     trace          a dict, which gets the weights and the quantities of the methods
+    inputs         what some methods read (fovea.describe has their formulas): mask [B or 1, H or 1, I or 1, J],
+                   left_pointer, right_pointer, step_input, previous_focus, documents [B, J] and grid
 
     Tensors whose heads lie side by side in memory, [B, T, H, D] as a projection leaves them, are read where they are;
     others are copied to this order first. Gradients flow to query, key, value, parameters and further inputs.
@@ -111,42 +128,53 @@ def attention(query, key, value, specification="global", *, parameters=None, len
     for name, x in states.items():
         if not isinstance(x, torch.Tensor) or x.ndim != 4:
             found = f"{x.ndim} dimensions" if isinstance(x, torch.Tensor) else type(x).__name__
-            raise ValueError(f"{name}: found {found}; expected a tensor of 4, [sentences, heads, tokens, width]")
+            raise ValueError(f"{name}: found {found}; expected 4 dimensions, [sentences, heads, tokens, width]")
     heads = query.shape[1]
     for name in ("key", "value"):
-        if states[name].shape[1] != heads:
-            raise ValueError(f"{name}: found {states[name].shape[1]} heads; expected {heads}, as the query has")
-    if not isinstance(specification, str):
-        raise ValueError(f"specification: found {specification!r}; expected text such as 'gaussian + relative'")
+        expected = [query.shape[0], heads, key.shape[2]]
+        if list(states[name].shape[:3]) != expected:
+            raise ValueError(f"{name}: found {list(states[name].shape)}; expected [{', '.join(map(str, expected))}, "
+                             "width] (keys that heads share are repeated: repeat_interleave)")
+    _check(specification)
     place = place or ("decoder" if causal else "encoder" if key.shape[2] == query.shape[2] else "cross")
     merged = {name: x.transpose(1, 2).flatten(2) for name, x in states.items()}  # [B, T, H D]
     shape = _shape(merged["query"].shape[2], heads, place, dropout, key_dim=merged["key"].shape[2],
                    value_dim=merged["value"].shape[2])
-    out = _apply(f"classic({specification}, heads={heads})", shape, {**merged, **inputs},
+    out = _apply(f"classic({specification}, heads={heads})", shape, merged,
                  _dict("parameters", parameters), causal=causal, train=dropout > 0,
-                 seed=_seed() if dropout > 0 else 0, trace=trace, lengths=lengths, allowed=allowed)
+                 trace=trace, further=inputs, lengths=lengths, allowed=allowed)
     return out.unflatten(2, (heads, -1)).transpose(1, 2)
+
+
+def initial_parameters(specification, *, heads, head_dim):
+    """The parameters that attention() needs for heads of this width, by name, with their initial values."""
+    found = _parameters(f"classic({_check(specification)}, heads={heads})", _shape(heads * head_dim, heads, "encoder"),
+                        _seed())
+    return {name: torch.from_dlpack(value).clone() for name, value in found}
 
 
 class Attention(torch.nn.Module):
     """An attention of a specification, such as "relative + gaussian(window=query)".
 
-    The parameters have fovea's names, so that state_dict() has the names of fovea's .safetensors. place is "encoder",
-    "decoder" or "cross"; a decoder's queries see no later keys. dropout is drawn by torch's seed. head_dim is the width
-    of a head, model_dim / heads without it.
+    The parameters have fovea's names, so that state_dict() has the names of fovea's .safetensors; a weight is
+    [in, out], the transpose of that of torch.nn.Linear. place is "encoder" for attention to the sentence's own tokens,
+    "decoder" where a query sees no later ones, or "cross" for keys of another sequence. dropout is drawn by torch's
+    seed. head_dim is the width of a head, model_dim / heads without it. layer, counted from 0, and layers are for
+    methods that differ between layers. key_dim, value_dim and step_dim are the widths of key, value and step_input;
+    without them, key has the width model_dim and value that of key.
     """
 
     def __init__(self, specification, *, model_dim, heads, place="encoder", dropout=0.0, layer=0, layers=1,
                  key_dim=None, value_dim=None, step_dim=0, head_dim=None):
         super().__init__()
         self.specification, self.place = specification, place
-        self._shape = _shape(model_dim, heads, place, dropout, layer, layers, key_dim, value_dim, step_dim,
-                             head_dim)
+        self._shape = _shape(model_dim, heads, place, dropout, layer, layers, key_dim,
+                             key_dim if value_dim is None else value_dim, step_dim, head_dim)
         self._names = []
         for name, value in _parameters(specification, self._shape, _seed()):
             self._names.append(name)
-            self._owner(name, create=True).register_parameter(
-                name.rpartition(".")[2], torch.nn.Parameter(torch.from_dlpack(value).clone()))
+            parameter = torch.from_dlpack(value).to(torch.get_default_dtype(), copy=True)
+            self._owner(name, create=True).register_parameter(name.rpartition(".")[2], torch.nn.Parameter(parameter))
 
     def _owner(self, name, create=False):
         """The module that has the parameter: "query.weight" is `weight` of the module `query`."""
@@ -157,36 +185,49 @@ class Attention(torch.nn.Module):
             module = module._modules[part]
         return module
 
-    def forward(self, query, key=None, value=None, *, lengths=None, allowed=None, documents=None, parameters=None,
+    def forward(self, query, key=None, value=None, *, lengths=None, allowed=None, causal=False, parameters=None,
                 trace=None, **inputs):
         """The output [B, I, d] for queries [B, I, d]; key and value [B, J, ...] are the query and the key by default.
 
-        lengths [B] are the numbers of keys that are no padding. allowed, bool [B or 1, H or 1, I or 1, J], is false
-        where a query must not see a key. parameters, a dict, has tensors that stand for the module's parameters in this
-        call, such as a capture of pointwise(...) that has a number for each query. trace, a dict, gets the weights and
-        the quantities of the methods.
+        lengths, allowed, causal, trace and further inputs are those of attention(). parameters, a dict, has tensors
+        that stand for the module's parameters of these names in this call, such as a capture of pointwise(...) that
+        has a number for each query.
         """
+        if self.place == "encoder" and key is not None and key.ndim == 3 and key.shape[1] != query.shape[1]:
+            raise ValueError(f"key: found {key.shape[1]} tokens for {query.shape[1]} queries; expected as many in "
+                             "place='encoder'; place='cross' is for keys of another sequence")
         own = {name: getattr(self._owner(name), name.rpartition(".")[2]) for name in self._names}
-        return _apply(self.specification, self._shape, {"query": query, "key": key, "value": value, **inputs},
-                      {**own, **_dict("parameters", parameters)}, causal=self.place == "decoder", train=self.training,
-                      seed=_seed() if self.training else 0, trace=trace, lengths=lengths, allowed=allowed,
-                      documents=documents)
+        return _apply(self.specification, self._shape, {"query": query, "key": key, "value": value},
+                      {**own, **_dict("parameters", parameters)}, causal=self.place == "decoder" or causal,
+                      train=self.training, trace=trace, further=inputs, lengths=lengths, allowed=allowed)
 
     def extra_repr(self):
-        return repr(self.specification)
+        shape = self._shape
+        return (f"{self.specification!r}, model_dim={shape['model_dim']}, heads={shape['heads']}, "
+                f"place={self.place!r}, dropout={shape['dropout']}")
+
+
+class _NotOfTorch:
+    """Stands for a weight that torch's encoders look at in search of a faster path, and makes them go without one."""
+
+    @classmethod
+    def __torch_function__(cls, *_, **__):
+        return NotImplemented
 
 
 class MultiheadAttention(Attention):
     """Stands for torch.nn.MultiheadAttention with batch_first=True, also as `self_attn` of TransformerEncoderLayer.
 
     The masks have PyTorch's meaning: true, or -inf, hides a key. A mask with other numbers is a ValueError: a bias is a
-    method of the specification.
+    method of the specification. A padding mask that hides only the end of a sentence gives the length that methods
+    scale by, and a causal attn_mask with is_causal=True the lengths of causal attention.
     """
 
     batch_first = True
     # Encoders and their layers then call forward(), and read no weights of torch's attention.
     _qkv_same_embed_dim = False
-    in_proj_bias = None
+    in_proj_weight, in_proj_bias = _NotOfTorch(), None
+    out_proj = types.SimpleNamespace(weight=None, bias=None)
 
     def __init__(self, specification, embed_dim, num_heads, dropout=0.0, place="encoder"):
         super().__init__(specification, model_dim=embed_dim, heads=num_heads, place=place, dropout=dropout)
@@ -205,17 +246,21 @@ class MultiheadAttention(Attention):
         if key_padding_mask is not None:
             seen = _seen("key_padding_mask", key_padding_mask, key.shape[:2])  # [B, J]
             lengths = seen.sum(-1)
-            if not torch.equal(seen, torch.arange(seen.shape[-1]) < lengths[:, None]):
-                lengths, allowed = None, seen[:, None, None]  # padding that is not at the end
+            is_at_end = seen == (torch.arange(seen.shape[-1]) < lengths[:, None])
+            if not is_at_end.all():  # a sentence with other padding has the length of all keys, and hides some
+                lengths, allowed = torch.where(is_at_end.all(-1), lengths, seen.shape[-1]), seen[:, None, None]
+        causal = False
         if attn_mask is not None:
             matrix = (query.shape[1], key.shape[1])
             pairs = _seen("attn_mask", attn_mask, matrix, (query.shape[0] * self.num_heads, *matrix))
-            pairs = pairs if pairs.ndim == 2 else pairs.unflatten(0, (-1, self.num_heads))
-            allowed = pairs[(None,) * (4 - pairs.ndim)] & (True if allowed is None else allowed)
+            causal = is_causal and matrix[0] == matrix[1] and torch.equal(pairs, torch.ones(matrix).tril().bool())
+            if not causal:
+                pairs = pairs if pairs.ndim == 2 else pairs.unflatten(0, (-1, self.num_heads))
+                allowed = pairs[(None,) * (4 - pairs.ndim)] & (True if allowed is None else allowed)
         trace = {} if need_weights else None
         same = query is key and key is value
         out = super().forward(query, None if same else key, None if same else value, lengths=lengths,
-                              allowed=None if allowed is None else allowed.contiguous(), trace=trace)
+                              allowed=None if allowed is None else allowed.contiguous(), causal=causal, trace=trace)
         if not need_weights:
             return out, None
         if "weights" not in trace:
