@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "attention/engine/check_plan.h"
+#include "attention/engine/lowered.h"
 #include "autograd/operations.h"
 #include "tensor/comparison.h"
 
@@ -416,11 +417,16 @@ void trace_equation(const AttentionContext& in, const Plan& plan, const Variable
   add("logits", logits.masked());
   add("bias", logits.z - scores);
   add("seen", logits.allow.defined() ? where(logits.allow, Variable(one), zero) : Variable(one));
-  if (plan.windows.empty()) return;
   Variable factor = one;
-  for (const PairTerm& window : plan.windows)  // a renormalisation is no factor of a pair
-    if (!std::holds_alternative<Renormalization>(window.what)) factor = apply_on_heads(window, factor, in);
-  add("window_factor", factor);
+  bool has_factor = false;
+  for (const PairTerm& window : plan.windows) {
+    if (std::holds_alternative<Renormalization>(window.what)) continue;  // no factor of a pair
+    const auto* formula = std::get_if<PointwiseFormula>(&window.what);
+    if (formula ? !is_linear_in(formula->value(), 0) : !std::holds_alternative<PointerWindow>(window.what)) return;
+    factor = apply_on_heads(window, factor, in);
+    has_factor = true;
+  }
+  if (has_factor) add("window_factor", factor);
 }
 
 }  // namespace

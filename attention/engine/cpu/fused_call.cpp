@@ -156,7 +156,7 @@ class PartsOfPlan {
       if (!own) return "a term of whole rows";
       std::vector<Variable> captured;
       for (const Capture& capture : term.captures) captured.push_back(capture.value);
-      const StripForm form = own->strips(context_of_heads(call_.in, heads), captured);
+      const StripForm form = own->strips(context_of_heads(call_.in, heads), captured, shape_of(heads));
       if constexpr (std::is_same_v<T, float>)
         add_part(call_.terms, heads, form.f32());
       else

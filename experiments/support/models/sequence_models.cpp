@@ -161,6 +161,9 @@ std::unique_ptr<SequenceModel> SequenceModelOptions::make_transformer(std::int64
           "--tied all: source and target need one vocabulary, but have {} and {} tokens; use --tied decoder",
           source_vocabulary, vocabulary);
   const bool translates = source_vocabulary > 0;
+  require(translates || cross_attention.empty(), "--cross-attention: a language model has no source; leave it out");
+  require(translates || attention.empty() || decoder_attention.empty() || attention == decoder_attention,
+          "--decoder-attention: a language model has one attention; leave out this flag or --attention");
   auto made = [&](Place place) {
     SubLayers layers;
     for (const SpecifiedSubLayer& one : sub_layers(place, translates))

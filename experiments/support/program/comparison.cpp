@@ -1,6 +1,6 @@
 #include "experiments/support/program/comparison.h"
 
-#include <set>
+#include <map>
 
 #include <fmt/core.h>
 
@@ -92,7 +92,7 @@ std::vector<Comparison::Row> Comparison::rows(const Cli& cli) const {
     return {{title.empty() ? "model" : title, {}}};
   }
   std::vector<Row> rows;
-  std::set<std::string> titles;
+  std::map<std::string, std::string> titles;  // by the name of the row's folder
   for (std::string_view text : split_columns(compare_, ';')) {
     const std::string whole = trimmed(text);
     if (whole.empty()) continue;
@@ -100,9 +100,13 @@ std::vector<Comparison::Row> Comparison::rows(const Cli& cli) const {
       for (const GridPoint& one : grid_points(whole)) rows.push_back(row_of(one, main_flag_));
     });
   }
-  for (const Row& row : rows)
-    require(titles.insert(file_name_for(row.title)).second,
-            "--compare: there are two rows {}; rows need different names", in_quotes(row.title));
+  for (const Row& row : rows) {
+    const auto [other, is_new] = titles.emplace(file_name_for(row.title), row.title);
+    require(is_new || other->second != row.title, "--compare: there are two rows {}; rows need different names",
+            in_quotes(row.title));
+    require(is_new, "--compare: the rows {} and {} would share the folder {}; name one, as in \"mine: {} ...\"",
+            in_quotes(other->second), in_quotes(row.title), other->first, main_flag_);
+  }
   require(!rows.empty(), "--compare: {} has no rows; write \"global; gaussian\"", in_quotes(compare_));
   return rows;
 }
