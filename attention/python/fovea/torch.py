@@ -167,10 +167,10 @@ class Attention(torch.nn.Module):
         the quantities of the methods.
         """
         own = {name: getattr(self._owner(name), name.rpartition(".")[2]) for name in self._names}
+        drops = self.training and self._shape["dropout"] > 0
         return _apply(self.specification, self._shape, {"query": query, "key": key, "value": value, **inputs},
                       {**own, **_dict("parameters", parameters)}, causal=self.place == "decoder", train=self.training,
-                      seed=_seed() if self.training else 0, trace=trace, lengths=lengths, allowed=allowed,
-                      documents=documents)
+                      seed=_seed() if drops else 0, trace=trace, lengths=lengths, allowed=allowed, documents=documents)
 
     def extra_repr(self):
         return repr(self.specification)
@@ -225,6 +225,8 @@ class MultiheadAttention(Attention):
 
 def _seen(name, mask, *shapes):
     """Where a mask of PyTorch, of one of these shapes, hides nothing."""
+    if not isinstance(mask, torch.Tensor):
+        raise ValueError(f"{name}: found {type(mask).__name__}; expected a tensor of PyTorch")
     if mask.shape not in shapes:
         raise ValueError(f"{name}: found {list(mask.shape)}; expected {' or '.join(str(list(s)) for s in shapes)}")
     if mask.dtype == torch.bool:

@@ -210,6 +210,8 @@ def test_errors_are_value_errors_with_the_messages_of_fovea():
     ("causal", "3 queries and 2 keys", "no more queries", {"causal": True, "key": states(2)}),
     ("lengths", "'a'", "whole number", {"lengths": ["a", 3]}),
     ("lengths", "2.5", "whole number", {"lengths": [2.5, 3]}),
+    ("lengths", "True", "whole number", {"lengths": [True, False]}),
+    ("lengths", "[1, 2]", "one dimension", {"lengths": torch.tensor([[3, 3]])}),
     ("msk", "msk", "query, key, value, mask", {"msk": states(3)}),
     ("weight", "weight", "query.weight", {"parameters": {"weight": states(3)}}),
     ("heads", "-2", "from 1", {"heads": -2}),
@@ -236,6 +238,19 @@ def test_the_modules_of_torch_name_a_wrong_argument_too():
         attention(states(3, torch.float32).numpy())
     with pytest.raises(ValueError, match="heads: found 0"):
         Attention("global", model_dim=D, heads=0)
+    with pytest.raises(ValueError, match="layer: found 2; expected a whole number from 0 to 1"):
+        Attention("global", model_dim=D, heads=2, layer=2, layers=2)
+
+
+def test_a_dropout_of_numpy_is_a_number():
+    assert Attention("global", model_dim=D, heads=2, dropout=numpy.float32(0.5))._shape["dropout"] == 0.5
+
+
+def test_training_without_dropout_draws_no_random_numbers():
+    attention, x = Attention("global", model_dim=D, heads=2), states(3, torch.float32)
+    before = torch.get_rng_state()
+    attention(x)
+    assert torch.equal(torch.get_rng_state(), before)
 
 
 def test_lengths_may_be_a_list():
@@ -447,6 +462,8 @@ def test_it_stands_for_multihead_attention():
                                 ("key_padding_mask", r"found \[7\]; expected \[2, 7\]", inside[0])):
         with pytest.raises(ValueError, match=f"{name}: {message}"):
             ours(x, source, source, **{name: mask})
+    with pytest.raises(ValueError, match="attn_mask: found list; expected a tensor"):
+        ours(x, source, source, attn_mask=pairs.tolist())
 
 
 def test_a_parameter_may_be_computed_from_others():
