@@ -4,6 +4,7 @@ Inputs and parameters pass through DLPack without a copy. float32, float64 and b
 computed in float32. What is wrong with an argument is a ValueError.
 """
 import difflib
+import numbers
 import operator
 import re
 import sys
@@ -19,6 +20,8 @@ __all__ = ["attend", "methods", "describe", "load_methods", "parameters", "point
 def _whole(name, value, least, most):
     """`value` as an int; name and range are for the message."""
     try:
+        if isinstance(value, bool):  # True is 1 to operator.index
+            raise TypeError
         found = operator.index(value)
     except TypeError:
         raise ValueError(f"{name}: found {value!r}; expected a whole number") from None
@@ -33,13 +36,13 @@ def _shape(model_dim, heads, place, dropout=0.0, layer=0, layers=1, key_dim=None
     largest = 2**31 - 1
     if not isinstance(place, str):
         raise ValueError(f"place: found {place!r}; expected 'encoder', 'decoder' or 'cross'")
-    if not isinstance(dropout, (int, float)) or not 0 <= dropout < 1:
+    if not isinstance(dropout, numbers.Real) or not 0 <= dropout < 1:
         raise ValueError(f"dropout: found {dropout!r}; expected a number from 0 to below 1")
     model_dim = _whole("model_dim", model_dim, 1, largest)
+    layers = _whole("layers", layers, 1, largest)
     return {"model_dim": model_dim, "heads": _whole("heads", heads, 1, largest),
             "head_dim": 0 if head_dim is None else _whole("head_dim", head_dim, 1, largest),
-            "layer": _whole("layer", layer, 0, largest), "layers": _whole("layers", layers, 1, largest),
-            "place": place, "dropout": dropout,
+            "layer": _whole("layer", layer, 0, layers - 1), "layers": layers, "place": place, "dropout": float(dropout),
             "key_dim": model_dim if key_dim is None else _whole("key_dim", key_dim, 1, largest),
             "value_dim": model_dim if value_dim is None else _whole("value_dim", value_dim, 1, largest),
             "step_dim": _whole("step_dim", step_dim, 0, largest)}

@@ -270,6 +270,8 @@ class MultiheadAttention(Attention):
 
 def _seen(name, mask, *shapes):
     """Where a mask of PyTorch, of one of these shapes, hides nothing."""
+    if not isinstance(mask, torch.Tensor):
+        raise ValueError(f"{name}: found {type(mask).__name__}; expected a tensor of PyTorch")
     if mask.shape not in shapes:
         raise ValueError(f"{name}: found {list(mask.shape)}; expected {' or '.join(str(list(s)) for s in shapes)}")
     if mask.dtype == torch.bool:

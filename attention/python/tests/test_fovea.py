@@ -30,9 +30,9 @@ def usable_places(method):
     return places
 
 
-def states(rows, dtype=torch.float64, seed=5):
+def states(rows, dtype=torch.float64, seed=5, width=D):
     generator = torch.Generator().manual_seed(seed)
-    return torch.rand(2, rows, D, generator=generator, dtype=dtype) * 2 - 1
+    return torch.rand(2, rows, width, generator=generator, dtype=dtype) * 2 - 1
 
 
 def randomised(attention, seed=3):
@@ -210,6 +210,8 @@ def test_errors_are_value_errors_with_the_messages_of_fovea():
     ("causal", "3 queries and 2 keys", "no more queries", {"causal": True, "key": states(2)}),
     ("lengths", "'a'", "whole number", {"lengths": ["a", 3]}),
     ("lengths", "2.5", "whole number", {"lengths": [2.5, 3]}),
+    ("lengths", "True", "whole number", {"lengths": [True, False]}),
+    ("lengths", "[1, 2]", "one dimension", {"lengths": torch.tensor([[3, 3]])}),
     ("msk", "msk", "query, key, value, mask", {"msk": states(3)}),
     ("weight", "weight", "query.weight", {"parameters": {"weight": states(3)}}),
     ("heads", "-2", "from 1", {"heads": -2}),
@@ -236,6 +238,19 @@ def test_the_modules_of_torch_name_a_wrong_argument_too():
         attention(states(3, torch.float32).numpy())
     with pytest.raises(ValueError, match="heads: found 0"):
         Attention("global", model_dim=D, heads=0)
+    with pytest.raises(ValueError, match="layer: found 2; expected a whole number from 0 to 1"):
+        Attention("global", model_dim=D, heads=2, layer=2, layers=2)
+
+
+def test_a_dropout_of_numpy_is_a_number():
+    assert Attention("global", model_dim=D, heads=2, dropout=numpy.float32(0.5))._shape["dropout"] == 0.5
+
+
+def test_training_without_dropout_draws_no_random_numbers():
+    attention, x = Attention("global", model_dim=D, heads=2), states(3, torch.float32)
+    before = torch.get_rng_state()
+    attention(x)
+    assert torch.equal(torch.get_rng_state(), before)
 
 
 def test_lengths_may_be_a_list():
@@ -447,6 +462,8 @@ def test_it_stands_for_multihead_attention():
                                 ("key_padding_mask", r"found \[7\]; expected \[2, 7\]", inside[0])):
         with pytest.raises(ValueError, match=f"{name}: {message}"):
             ours(x, source, source, **{name: mask})
+    with pytest.raises(ValueError, match="attn_mask: found list; expected a tensor"):
+        ours(x, source, source, attn_mask=pairs.tolist())
 
 
 def test_a_parameter_may_be_computed_from_others():
@@ -472,6 +489,60 @@ def test_an_encoder_layer_takes_it(training):
     torch.testing.assert_close(out[0], expected[0], rtol=0, atol=1e-12)
     torch.testing.assert_close(out[1, :3], expected[1, :3], rtol=0, atol=1e-12)
     torch.testing.assert_close(torch.autograd.grad(out[0].square().sum(), x)[0], slope, rtol=0, atol=1e-11)
+
+
+def test_weights_of_torch_are_transposed():
+    theirs = torch.nn.MultiheadAttention(8, 2, batch_first=True)
+    ours, x = MultiheadAttention("global", 8, 2), states(5, torch.float32, width=8)
+    linear = zip((ours.query, ours.key, ours.value), theirs.in_proj_weight.chunk(3), theirs.in_proj_bias.chunk(3))
+    with torch.no_grad():
+        for part, weight, bias in (*linear, (ours.output, theirs.out_proj.weight, theirs.out_proj.bias)):
+            part.weight.copy_(weight.T)
+            part.bias.copy_(bias.uniform_())
+    torch.testing.assert_close(ours(x, x, x)[0], theirs(x, x, x)[0])
+
+
+def test_an_encoder_whose_layers_it_has_joined_later_evaluates_padding():
+    encoder = torch.nn.TransformerEncoder(torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), 2)
+    for layer in encoder.layers:
+        layer.self_attn = MultiheadAttention("gaussian", 8, 2)
+    x, padding = states(5, torch.float32, width=8), torch.arange(5) >= torch.tensor([[3], [5]])
+    with torch.no_grad():
+        out = encoder.eval()(x, src_key_padding_mask=padding)
+        torch.testing.assert_close(out[:1, :3], encoder(x[:1, :3]))
+
+
+def test_each_sentence_has_the_length_of_its_own_padding():
+    attention, x = MultiheadAttention("gaussian", 8, 2), states(5, torch.float32, width=8)
+    at_end = torch.tensor([[0, 0, 0, 1, 1], [0, 0, 0, 0, 0]]).bool()
+    inside = torch.tensor([[0, 0, 0, 1, 1], [1, 0, 0, 0, 0]]).bool()
+    one, other = (attention(x, x, x, key_padding_mask=mask)[0] for mask in (at_end, inside))
+    torch.testing.assert_close(one[0], other[0])
+    assert (one[1] - other[1]).abs().max() > 1e-3
+
+
+def test_a_causal_mask_with_its_hint_gives_the_lengths_of_causal_attention():
+    attention, x = MultiheadAttention("gaussian", 8, 2), states(5, torch.float32, width=8)
+    mask = torch.nn.Transformer.generate_square_subsequent_mask(5)
+    out = attention(x, x, x, attn_mask=mask, is_causal=True)[0]
+    torch.testing.assert_close(out[:, :3], attention(x[:, :3], x[:, :3], x[:, :3], attn_mask=mask[:3, :3],
+                                                     is_causal=True)[0])
+    decoder = Attention("gaussian", model_dim=8, heads=2, place="decoder")
+    decoder.load_state_dict(attention.state_dict())
+    torch.testing.assert_close(out, decoder(x))
+
+
+def test_an_encoder_refuses_keys_of_another_sequence():
+    with pytest.raises(ValueError, match="key: found 7 tokens for 5 queries.*place='cross'"):
+        Attention("relative", model_dim=8, heads=2)(states(5, width=8), states(7, width=8))
+
+
+def test_parameters_have_the_default_type_of_torch():
+    torch.set_default_dtype(torch.float64)
+    try:
+        assert Attention("global", model_dim=8, heads=2).query.weight.dtype == torch.float64
+    finally:
+        torch.set_default_dtype(torch.float32)
 
 
 def test_methods_and_descriptions():
