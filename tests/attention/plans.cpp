@@ -116,7 +116,7 @@ BOOST_AUTO_TEST_CASE(captures_must_have_their_shapes) {
                     "+ 1) or broadcast to [2, 3, 4, 7] without changing the last dimension",
                     found));
   refused(with_bias(pointwise(Plus{}, PerOffset{numbers({1}), -1})),
-          "attention: bias 1 ('plus'): capture 1 (PerOffset) has the clip -1; it must be at least 0");
+          "attention: bias 1 ('plus'): capture 1 (PerOffset) has the clip -1; it must be in 0 to 1099511627776");
   refused(with_bias(pointwise(Plus{}, PerHead{Variable()})),
           "attention: bias 1 ('plus'): capture 1 (PerHead) is undefined; it must broadcast to [3]");
   refused(with_bias(pointwise(Plus{}, PerKey{numbers({J}, DType::f32)})),
@@ -143,10 +143,19 @@ BOOST_AUTO_TEST_CASE(a_message_names_the_kind_and_the_number_of_a_part) {
           "attention: score change 1 ('plus'): capture 1 (PerHead) is f64 [2]; it must broadcast to [1]");
 }
 
+BOOST_AUTO_TEST_CASE(weights_of_0_stay_0_and_logits_are_not_divided_by_their_sum) {
+  refused(with(&Plan::windows, pointwise(Plus{}, PerHead{numbers({H})})),
+          "attention: window 1 ('plus') makes 1 of a weight of 0; it must stay 0, as a query does not see its key: "
+          "write a product");
+  refused(with_bias({Renormalization{}}),
+          "attention: bias 1 ('Renormalization') divides weights by their sum; add it to the windows of the plan");
+}
+
 BOOST_AUTO_TEST_CASE(heads_must_exist_and_have_one_of_each) {
   PairTerm term = pointwise(Plus{}, PerHead{numbers({1})});
   for (const auto& [heads, found] :
        {std::pair(HeadRange{2, 2}, "2 heads from head 3"), std::pair(HeadRange{-1, 2}, "2 heads from head 0"),
+        std::pair(HeadRange{INT64_MAX - 1, 1}, "1 heads from head 9223372036854775807"),
         std::pair(HeadRange{1, 0}, "0 heads from head 2"), std::pair(HeadRange{0, -1}, "-1 heads from head 1")}) {
     term.heads = heads;
     refused(with_bias(term), fmt::format("attention: bias 1 ('plus') acts on {} on; there are heads 1 to 3", found));
@@ -185,7 +194,7 @@ BOOST_AUTO_TEST_CASE(value_terms_and_windows_must_have_their_captures) {
   refused(with(&Plan::values, RelativeValues{3, {{Per::whole, numbers({7, 6})}}}),
           "attention: value term 1 ('RelativeValues'): capture 1 (a whole tensor) is f64 [7, 6]; it must be [7, 7]");
   refused(with(&Plan::values, RelativeValues{-1, {{Per::whole, numbers({7, 7})}}}),
-          "attention: value term 1 ('RelativeValues'): the clip is -1; it must be at least 0");
+          "attention: value term 1 ('RelativeValues'): the clip is -1; it must be in 0 to 1099511627776");
   refused(with_bias({std::shared_ptr<const CustomTerm>()}), "attention: bias 1 has no CustomTerm; give it one");
   PointerWindow window{};
   window.segment = 1;
@@ -239,11 +248,13 @@ BOOST_AUTO_TEST_CASE(hard_windows_and_masks_must_have_their_shapes) {
           "attention: always-seen range 1: 'end' is i32 [2, 1, 1, 1]; it must be i32 and broadcast "
           "to [2, 3, 4]");
   refused(with(&Plan::masks, HeadMask{Tensor::zeros({I, J}, DType::i32)}),
-          "attention: mask 1 is i32 [4, 6]; it must be bool or u8 and broadcast to [2, 3, 4, 6]");
+          "attention: mask 1 is i32 [4, 6]; it must be bool or u8 [2, 3, 4, 6], where all but the last may be 1");
   refused(with(&Plan::masks, HeadMask{Tensor::zeros({J, I}, DType::boolean), {1, 1}}),
-          "attention: mask 1 is bool [6, 4]; it must be bool or u8 and broadcast to [2, 1, 4, 6]");
+          "attention: mask 1 is bool [6, 4]; it must be bool or u8 [2, 1, 4, 6], where all but the last may be 1");
+  refused(with(&Plan::masks, HeadMask{Tensor::zeros({I, 1}, DType::boolean)}),
+          "attention: mask 1 is bool [4, 1]; it must be bool or u8 [2, 3, 4, 6], where all but the last may be 1");
   refused(with(&Plan::masks, HeadMask{}),
-          "attention: mask 1 is undefined; it must be bool or u8 and broadcast to [2, 3, 4, 6]");
+          "attention: mask 1 is undefined; it must be bool or u8 [2, 3, 4, 6], where all but the last may be 1");
 }
 
 BOOST_AUTO_TEST_CASE(results_of_parts_written_by_hand_must_have_their_shapes) {

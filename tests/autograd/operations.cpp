@@ -318,6 +318,8 @@ BOOST_AUTO_TEST_CASE(errors_name_operation_shapes_and_rule) {
   BOOST_TEST(message([&] { reshape(a, {7, -1}); }).find("reshape: [8, 20, 64] has 10240 elements") == 0);
   BOOST_TEST(message([&] { mean(a, {5}); }) == "mean: dimension 5 is out of range for [8, 20, 64]; use -3 to 2");
   BOOST_TEST(message([&] { mean(a, {1, -2}); }) == "mean: dimension -2 is named twice");
+  BOOST_TEST(message([&] { mean(Variable(here(Tensor::zeros({3}, DType::boolean)))); }) ==
+             "mean: computes in f32 or f64, not bool; cast the tensor first");
   BOOST_TEST(message([&] { select(a, 1, 20); }) == "select: index 20 is out of range for dimension 1 of [8, 20, 64]");
   BOOST_TEST(message([&] { select(a, 3, 0); }) == "select: dimension 3 is out of range for [8, 20, 64]; use -3 to 2");
   BOOST_TEST(message([&] { Variable(Tensor::zeros({2}, DType::i32), true); }) ==

@@ -244,4 +244,10 @@ BOOST_AUTO_TEST_CASE(an_lstm_refuses_what_does_not_fit) {
                "Lstm: the length at [1] of [2] is 5; it must be in 0 to 4");
   BOOST_TEST(error_of([&] { lstm.forward(x, lengths_of({4})); }) ==
              "Lstm: the lengths are i32 [1]; expected one for each of the 2 sentences");
+  const Variable state(random_tensor({3, 2}, 1));
+  BOOST_TEST(error_of([&] {
+               lstm.forward(x, {}, {{state, state}});
+             }) == "Lstm: a tensor of an initial state is f64 [3, 2]; expected [2, 2]");
+  BOOST_TEST(error_of([] { Lstm({.input_dim = 3, .dim = 2, .layers = 0}); }) ==
+             "Lstm: there are 0 layers; it must be at least 1");
 }
