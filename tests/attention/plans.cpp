@@ -1,4 +1,5 @@
 // Every engine refuses the same mistakes of a plan's author with the same message.
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -63,6 +64,22 @@ Plan with(Member member, Part part) {
   (plan.*member).push_back(std::move(part));
   return plan;
 }
+
+/// w (1 + b w), which is no factor of the weight, and w b, which is one.
+struct SelfWeighted {
+  static constexpr const char* name = "self_weighted";
+  template <class T>
+  FOVEA_HD FOVEA_INLINE T operator()(T w, Position<T>, T b) const {
+    return w * (T(1) + b * w);
+  }
+};
+struct Weighted {
+  static constexpr const char* name = "weighted";
+  template <class T>
+  FOVEA_HD FOVEA_INLINE T operator()(T w, Position<T>, T b) const {
+    return w * b;
+  }
+};
 
 class NoMixer : public PairlessMixer {
  public:
@@ -264,6 +281,24 @@ BOOST_AUTO_TEST_CASE(results_of_parts_written_by_hand_must_have_their_shapes) {
   AttentionEngineScope scope(AttentionEngine::composed);
   BOOST_TEST(message_of([] { attend(context(), with_bias({std::make_shared<const Halves>()}), 0, nullptr); }) ==
              "attention: a CustomTerm returned f64 [2, 3, 4, 3]; it must return [2, 3, 4, 6]");
+}
+
+BOOST_AUTO_TEST_CASE(the_trace_has_a_factor_of_the_weights_only_where_every_window_is_one) {
+  const PairTerm factor = pointwise(Weighted{}, PerHead{numbers({H})}),
+                 other = pointwise(SelfWeighted{}, PerHead{numbers({H})});
+  const auto has_factor = [](const std::vector<PairTerm>& windows) {
+    Plan plan;
+    plan.windows = windows;
+    AttentionTrace trace;
+    TracedEquationScope equation;
+    attend(context(), plan, 0, &trace);
+    return std::any_of(trace.quantities.begin(), trace.quantities.end(),
+                       [](const auto& quantity) { return quantity.first == "window_factor"; });
+  };
+  BOOST_TEST(has_factor({factor}));
+  BOOST_TEST(!has_factor({other}));
+  BOOST_TEST(!has_factor({factor, other}));
+  BOOST_TEST(!has_factor({}));
 }
 
 BOOST_AUTO_TEST_CASE(a_part_of_a_method_stays_on_the_heads_of_the_method) {

@@ -577,6 +577,13 @@ BOOST_AUTO_TEST_CASE(the_readme_has_every_method_as_the_catalogue_has_it) {
   for (const Combination& entry : combinations()) check_row(entry.card);
 }
 
+BOOST_AUTO_TEST_CASE(the_description_of_a_formula_has_the_formula) {
+  const std::string described =
+      describe_attention("pointwise(\"z + t\", t=offset:3) + pointwise(\"z * j\")", {.model_dim = 8, .heads = 2});
+  for (const char* part : {"\n  z + t\n", "\n  z * j\n", "\npointwise.t "})
+    BOOST_TEST(contains(described, part), part << " is not in\n" << described);
+}
+
 BOOST_AUTO_TEST_CASE(the_description_of_a_long_specification_is_short) {
   const std::string described = describe_attention("concat(gaussian*50, general*70, dot, width=3)", {.model_dim = 8});
   BOOST_TEST(std::ranges::count(described, '\n') < 250, described);

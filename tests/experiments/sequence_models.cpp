@@ -185,6 +185,10 @@ BOOST_AUTO_TEST_CASE(what_does_not_go_together_is_refused_with_its_flag) {
              "--tied all: source and target need one vocabulary, but have 50 and 60 tokens; use --tied decoder");
   BOOST_TEST(refusal({"--heads", "3"}) == "--heads 3: must divide --model-dim 128");
   BOOST_TEST(refusal({"--cross-attention", "relative"}).starts_with("--cross-attention: relative: "));
+  BOOST_TEST(refusal({"--cross-attention", "global"}, 0) ==
+             "--cross-attention: a language model has no source; leave it out");
+  BOOST_TEST(refusal({"--attention", "gaussian", "--decoder-attention", "relative"}, 0) ==
+             "--decoder-attention: a language model has one attention; leave out this flag or --attention");
   BOOST_TEST(refusal({"--decoder-attention", "gausian"}).starts_with("--decoder-attention: 'gausian'"));
   BOOST_TEST(refusal({"--block-order", "attention > > feed-forward"}) ==
              "--block-order: 'attention > > feed-forward': a sub-layer is missing before or after '>'");

@@ -204,10 +204,15 @@ std::string describe_attention(const std::string& specification, const Attention
   std::set<std::string> seen;
   const std::vector<MethodText> sum = parse_specification(method);
   for (const MethodText* part : all_methods(sum)) {
+    if (part->name == formula_word) {
+      MethodCard own = formula_card;
+      for (const OptionText& option : part->options)
+        if (option.name == "formula") own.formula = option.value.c_str();
+      text += card_text(own, {}) + "\n";
+    }
     if (!seen.insert(part->name).second) continue;
     if (const Combination* combination = find_combination(part->name)) text += card_text(*combination) + "\n";
     if (const MethodEntry* entry = find_method(part->name)) text += card_text(*entry) + "\n";
-    if (part->name == formula_word) text += card_text(formula_card, {}) + "\n";
   }
   const Usage use = usage_of(method, shape);
   text += fmt::format("where: {}\n", use.places.empty() ? "nowhere" : listed(use.places, ", "));
