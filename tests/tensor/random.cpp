@@ -389,8 +389,14 @@ BOOST_AUTO_TEST_CASE(wrong_arguments_are_named) {
                  name(test_device())));
   BOOST_TEST(message_of([&] { fill_uniform(x, generator, 2, 1); }) ==
              "fill_uniform: from 2 to 1: the interval is empty");
-  BOOST_TEST(message_of([&] { fill_normal(x, generator, 0, -1); }) ==
-             "fill_normal: the standard deviation is -1, it must not be negative");
+  BOOST_TEST(
+      message_of([&] { fill_normal(x, generator, 0, -1); }) ==
+      "fill_normal: the mean is 0 and the standard deviation -1; both must be finite, and the latter at least 0");
+  BOOST_TEST(message_of([&] { fill_normal(x, generator, 0, INFINITY); }).find("the standard deviation inf") !=
+             std::string::npos);
+  for (double end : {double{INFINITY}, 1.7e308})
+    BOOST_TEST(message_of([&] { fill_uniform(x, generator, -end, end); }) ==
+               fmt::format("fill_uniform: from {} to {}: the interval must have a finite length", -end, end));
   BOOST_TEST(message_of([&] { fill_normal(indices, generator); }) ==
              "fill_normal: a tensor of i64 holds no real numbers; use f32, f64 or bf16");
 }
