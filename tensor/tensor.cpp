@@ -47,7 +47,13 @@ Tensor Tensor::empty(const Shape& shape, std::span<const int> memory_order, DTyp
   require(static_cast<int>(memory_order.size()) == shape.rank(),
           "Tensor::empty: {} dimensions ordered, the shape is {}", memory_order.size(), shape);
   Shape in_memory;
-  for (int d : memory_order) in_memory.push_back(shape[d]);
+  unsigned named = 0;
+  for (int d : memory_order) {
+    in_memory.push_back(shape[shape.dimension("Tensor::empty", d)]);
+    named |= 1u << shape.dimension("Tensor::empty", d);
+  }
+  require(named + 1 == 1u << shape.rank(), "Tensor::empty: the order in memory must name each dimension of {} once",
+          shape);
   Tensor out = empty(in_memory, dtype, device);
   Shape strides = shape;
   for (int d = 0; d < shape.rank(); ++d) strides[memory_order[d]] = out.strides_[d];

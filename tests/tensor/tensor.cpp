@@ -374,6 +374,17 @@ BOOST_AUTO_TEST_CASE(a_size_that_a_shape_does_not_have_is_refused) {
   BOOST_TEST((two[-2] == 3 && two[1] == 4));
 }
 
+BOOST_AUTO_TEST_CASE(an_order_in_memory_names_each_dimension_once) {
+  const std::vector<int> twice{0, 0}, outside{0, 2}, from_the_end{-1, 0};
+  BOOST_TEST(message_of([&] {
+               Tensor::empty({2, 3}, twice, DType::f32, test_device());
+             }) == "Tensor::empty: the order in memory must name each dimension of [2, 3] once");
+  BOOST_TEST(message_of([&] {
+               Tensor::empty({2, 3}, outside, DType::f32, test_device());
+             }) == "Tensor::empty: dimension 2 is out of range for [2, 3]; use -2 to 1");
+  BOOST_TEST(Tensor::empty({2, 3}, from_the_end, DType::f32, test_device()).strides() == Shape({1, 2}));
+}
+
 BOOST_AUTO_TEST_CASE(more_dimensions_than_a_tensor_can_have_are_refused_with_a_remedy) {
   const Tensor most = Tensor::zeros({1, 2, 1, 1, 1, 1, 1, 3});
   BOOST_TEST(
