@@ -11,11 +11,6 @@ namespace fovea {
 template <class... Formulas>
 struct FunctorList {};
 
-template <class... F>
-consteval int count_of(FunctorList<F...>) {
-  return sizeof...(F);
-}
-
 /// Returns the position of F in the list, counted from 0. Does not compile if F is not in the list.
 template <class F, class... Functors>
 consteval int place_of(FunctorList<Functors...>) {
