@@ -7,6 +7,7 @@
 #include "tensor/gemm.h"
 #include "tensor/random.h"
 #include "tensor/range.h"
+#include "tensor/requirements.h"
 
 namespace fovea {
 
@@ -84,7 +85,7 @@ Variable map_by_rule(const GradientOver& f, const Variable& gradient, const Vari
 
 Variable map_by_rule(const Affine& f, const Variable& x) {
   return record("affine", map_values(f, x), {x}, [slope = f.slope](const Variable& g) {
-    if (!std::isfinite(slope)) return map(GradientTimes{}, g, number_like(g, slope));
+    if (!std::isfinite(static_cast<float>(slope))) return map(GradientTimes{}, g, number_like(g, slope));
     return slope == 1 ? g : affine(g, slope, 0);
   });
 }
@@ -255,6 +256,7 @@ Variable sum_for(const char* what, const Variable& x, const std::vector<int>& di
 Variable sum(const Variable& x, std::vector<int> dims, bool keep) { return sum_for("sum", x, dims, keep); }
 
 Variable mean(const Variable& x, std::vector<int> dims, bool keep) {
+  require_real("mean", x.value_for("mean"));
   const double kept = static_cast<double>(kept_shape("mean", x, dims).elements());
   return sum_for("mean", x, dims, keep) / (static_cast<double>(x.value().elements()) / kept);
 }
