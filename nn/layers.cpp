@@ -66,7 +66,7 @@ struct GeluTanh {
   template <class T>
   FOVEA_HD FOVEA_INLINE T operator()(T x) const {
     constexpr double slope = 0.79788456080286536;  // sqrt(2 / pi)
-    return T(0.5) * x * (T(1) + tanh(T(slope) * (x + T(0.044715) * x * x * x)));
+    return with_exact_tails(x, T(0.5) * x * (T(1) + tanh(T(slope) * (x + T(0.044715) * x * x * x))));
   }
 };
 

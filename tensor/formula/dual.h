@@ -121,7 +121,8 @@ FOVEA_HD FOVEA_INLINE Dual<T> softplus(Dual<T> x) {
 }
 template <class T>
 FOVEA_HD FOVEA_INLINE Dual<T> erf(Dual<T> x) {
-  return Dual<T>::image(x, erf(x.value), T(1.1283791670955126) * exp(-(x.value * x.value)));  // 2 / sqrt(pi)
+  const T near = larger_of(smaller_of(x.value, T(40)), T(-40));  // beyond, the slope is 0, and its derivative 0 · inf
+  return Dual<T>::image(x, erf(x.value), T(1.1283791670955126) * exp(-(near * near)));  // 2 / sqrt(pi)
 }
 template <class T>
 FOVEA_HD FOVEA_INLINE Dual<T> sin(Dual<T> x) {

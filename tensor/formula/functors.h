@@ -142,12 +142,19 @@ struct BiasRelu {
   }
 };
 
+/// The product y = x Φ(x), where Φ is exactly 0 below −40 and 1 above 40: there 0 and x replace the product, which may
+/// be 0 · inf, as may its derivatives.
+template <class T>
+FOVEA_HD FOVEA_INLINE T with_exact_tails(T x, T y) {
+  return select(x > T(40), x, select(x < T(-40), T(0), y));
+}
+
 /// x Φ(x), where Φ is the standard normal distribution function: the exact form with erf, not the tanh approximation.
 struct Gelu {
   static constexpr const char* name = "gelu";
   template <class T>
   FOVEA_HD FOVEA_INLINE T operator()(T x) const {
-    return T(0.5) * x * (T(1) + erf(x * T(0.70710678118654752)));
+    return with_exact_tails(x, T(0.5) * x * (T(1) + erf(x * T(0.70710678118654752))));
   }
 };
 

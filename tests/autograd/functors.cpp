@@ -147,6 +147,8 @@ std::vector<DerivativeCase> cases_at_infinity() {
     cases.push_back({mapped<BiasRelu>(), {x, 1}, {x > 0 ? 1.0 : 0.0, x > 0 ? 1.0 : 0.0}, {0, 0}});
     cases.push_back({mapped<Maximum>(), {x, 1}, {x > 0 ? 1.0 : 0.0, x > 0 ? 0.0 : 1.0}, {0, 0}});
     cases.push_back({mapped<Polynomial>(), {x}, {4 * x}, {4}});
+    cases.push_back({mapped<Gelu>(), {x}, {x > 0 ? 1.0 : 0.0}, {0}});
+    cases.push_back({mapped<Erf>(), {x}, {0}, {0}});
   }
   cases.push_back({mapped<Multiply>(), {nan, 3}, {3, nan}, {1, 1}});
   cases.push_back({mapped<Polynomial>(), {nan}, {nan}, {4}});
@@ -220,6 +222,9 @@ BOOST_AUTO_TEST_CASE(a_zero_cotangent_gives_a_zero_gradient_behind_a_factor_of_i
     BOOST_TEST(std::count(found.begin(), found.end(), 0.0) == 16);
     for (std::size_t k = 0; k < 3; ++k) BOOST_TEST(!std::isfinite(found[k]));
   }
+  Variable small(x.value().to(DType::f32), true);
+  const Variable none(here(Tensor::zeros({19})));
+  for (double each : grad(small * 1e39, {small}, none)[0].value().to_vector<double>()) BOOST_TEST(each == 0);
 }
 
 BOOST_AUTO_TEST_CASE(a_quotient_by_a_number_is_rounded_once) {

@@ -329,6 +329,23 @@ BOOST_AUTO_TEST_CASE(layers_refuse_options_that_are_no_numbers) {
   BOOST_TEST(error_of([] { Dropout(NAN); }) == "Dropout: the probability is nan; it must be in [0, 1)");
 }
 
+BOOST_AUTO_TEST_CASE(gelu_by_tanh_is_exact_for_large_numbers) {
+  FeedForward layer(1, 1, {.activation = Activation::gelu_tanh});
+  layer.to(test_device());
+  layer.initialise(1);
+  for (const NamedParameter& p : layer.parameters()) Variable(p.variable).value().fill(p.variable.rank() == 2 ? 1 : 0);
+  for (double x : {1e20, 3e38, double{INFINITY}}) {
+    Variable both(here(Tensor::of({x, -x}, {2, 1}, DType::f32)), true);
+    const Variable y = layer.forward(both);
+    BOOST_TEST(y.value().to_vector<float>() == (std::vector<float>{float(x), 0}), boost::test_tools::per_element());
+    BOOST_TEST(grad(sum(slice(y, 0, 1, 2)), {both}, {}, {.retain_graph = true})[0].value().to_vector<float>() ==
+                   (std::vector<float>{0, 0}),
+               boost::test_tools::per_element());
+    BOOST_TEST(grad(sum(slice(y, 0, 0, 1)), {both})[0].value().to_vector<float>() == (std::vector<float>{1, 0}),
+               boost::test_tools::per_element());
+  }
+}
+
 BOOST_AUTO_TEST_CASE(tokens_that_have_changed_before_the_pass_are_refused) {
   for (bool padded : {false, true}) {
     Embedding embedding(7, 3, {.padding = padded ? std::optional<std::int64_t>(0) : std::nullopt});
