@@ -38,6 +38,8 @@ std::string compare(const DifferentiableFunction& f, const std::vector<Variable>
     require(inputs[k].is_leaf(), "gradcheck: input {} is not a leaf; pass what it was made from", k);
     if (inputs[k].requires_grad()) wanted.push_back(inputs[k]);
   }
+  require(!wanted.empty(), "gradcheck: none of the {} inputs requires a gradient; there is nothing to check",
+          inputs.size());
   Variable root = projected(f, inputs, options.seed);
   Gradients analytic;
   if (root.requires_grad())

@@ -90,13 +90,14 @@ RandomPosition RandomScope::next_call(std::string_view what) {
 
 void fill_uniform(Tensor& out, Generator& generator, double low, double high) {
   require(low <= high, "fill_uniform: from {} to {}: the interval is empty", low, high);
-  require(std::isfinite(high - low), "fill_uniform: from {} to {}: the interval must have a finite length", low, high);
+  require(std::isfinite(high - low) || out.elements() == 0,
+          "fill_uniform: from {} to {}: the interval must have a finite length", low, high);
   fill_random("fill_uniform", out, generator,
               [&](RandomPosition at, Tensor& filled) { kernels(filled.device()).fill_uniform(at, low, high, filled); });
 }
 
 void fill_normal(Tensor& out, Generator& generator, double mean, double deviation) {
-  require(deviation >= 0 && std::isfinite(deviation) && std::isfinite(mean),
+  require((deviation >= 0 && std::isfinite(deviation) && std::isfinite(mean)) || out.elements() == 0,
           "fill_normal: the mean is {} and the standard deviation {}; both must be finite, and the latter at least 0",
           mean, deviation);
   fill_random("fill_normal", out, generator, [&](RandomPosition at, Tensor& filled) {

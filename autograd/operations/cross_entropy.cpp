@@ -76,7 +76,7 @@ Variable cross_entropy(const Variable& logits, const Tensor& targets, const Cros
     const Variable& x = kept.logits.get(node);
     Variable target(target_distribution(kept.targets.get(node), x.value(), kept.options));
     Variable counted = sum(target, {-1}, true);  // 1 for each row, 0 for an ignored one
-    return Gradients{map(GradientTimes{}, unsqueeze(g[0], 1), softmax(x) * counted - target)};
+    return Gradients{map(GradientTimes{}, unsqueeze(g[0], 1), map(GradientTimes{}, counted, softmax(x)) - target)};
   };
   Kept kept{Saved(logits), SavedTensor(targets, "targets"), result.log_sum_exp, options};
   return record("cross_entropy", result.loss, {logits}, fused_rule(std::move(kept), fused, composed));

@@ -277,6 +277,26 @@ BOOST_AUTO_TEST_CASE(a_linear_layer_is_a_product_and_a_sum_in_every_type_and_lay
   set_matmul_precision(before);
 }
 
+BOOST_AUTO_TEST_CASE(what_an_ignored_row_holds_does_not_matter_to_gradients) {
+  const Tensor targets = here(Tensor::from(std::vector<std::int32_t>{-100, 1}, {2}));
+  for (bool create_graph : {false, true}) {
+    Variable x(here(Tensor::of({1, NAN, 0, 2}, {2, 2})), true);
+    const Variable first = grad(sum(cross_entropy(x, targets)), {x}, {}, {.create_graph = create_graph})[0];
+    const std::vector<double> found = first.value().to_vector<double>();
+    BOOST_TEST((found[0] == 0 && found[1] == 0 && found[2] > 0));
+    if (!create_graph) continue;
+    const std::vector<double> second = grad(sum(square(first)), {x})[0].value().to_vector<double>();
+    BOOST_TEST((second[0] == 0 && second[1] == 0 && std::isfinite(second[2])));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(gradcheck_refuses_to_check_nothing) {
+  const Variable constant(here(Tensor::of({1, 2}, {2})));
+  BOOST_CHECK_EXCEPTION(gradcheck([](const Inputs& x) { return x[0] * x[0]; }, {constant}), Error, [](const Error& e) {
+    return e.what() == std::string("gradcheck: none of the 1 inputs requires a gradient; there is nothing to check");
+  });
+}
+
 BOOST_AUTO_TEST_CASE(a_wrong_rule_is_found) {
   // gradcheck must be able to fail: the gradient of x · detach(x) is x, not 2 x.
   Variable x = random_input({4}, 3);
