@@ -105,6 +105,10 @@ void check_effects(const ScoreOptions& options) {
   check("--tokenize", options.text.tokenization != usual.tokenization, "sacrebleu");
   check("--stem", options.text.rouge.stem != usual.rouge.stem, "rouge");
   check("--links-from", options.text.links_from != usual.links_from, "aer");
+  const bool reads_letters = std::ranges::any_of(
+      metrics, [](std::string_view metric) { return metric != "rouge" && metric != "perplexity" && metric != "aer"; });
+  if (options.letters != ScoreOptions::Letters::usual && !reads_letters)
+    warn("--letters has no effect: no metric of --metrics reads it");
   check("--gold-from", options.text.gold_from != usual.gold_from, "aer");
 }
 

@@ -445,6 +445,18 @@ BOOST_AUTO_TEST_CASE(models_that_ours_cannot_be_are_refused_in_a_line) {
   for (const auto& [message, part] : cases) BOOST_TEST(contains(message, part), message);
   BOOST_TEST(
       contains(ended("translate", {"--preset", model_of("bert")}).err, "bert: is a model for sentiment; translate"));
+  for (const auto& [program, model, own] :
+       {std::tuple("translate", "gpt2", "language_model"), {"language_model", "t5", "translate"}})
+    BOOST_TEST(contains(ended(program, {"--preset", model_of(model)}).err,
+                        fmt::format("{}: is a model for {}, not for {}", model, own, program)));
+
+  for (const auto& [name, fault] :
+       {std::pair("bad", "'bad' is given twice"), {"", "'' is empty"}, {"so\\nso", "'so␊so' is of several lines"}}) {
+    const Copy folder("bert");
+    folder.replace("config.json", "so so", name);
+    BOOST_TEST(contains(message_of([&] { hugging_face_classes(folder.path); }),
+                        fmt::format("config.json: id2label: the class {}", fault)));
+  }
 
   const Copy torch("gpt2"), bare("bert"), cut("gpt2");
   fs::rename(torch / "model.safetensors", torch / "pytorch_model.bin");

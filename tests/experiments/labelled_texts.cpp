@@ -228,7 +228,7 @@ BOOST_AUTO_TEST_CASE(faulty_trees_are_refused_with_their_place) {
            {"(3 two words)", "column 13: the end of a node that is neither"},
            {"(3 (2 a) b)", "column 11: the end of a node that is neither"},
            {std::string(100'000, '('), "column 1: expected a label"},
-           {deep, "the line ends inside the tree"}}) {
+           {deep, "column 601: more than 200 nodes lie in each other"}}) {
     folder.write("train.txt", good_tree + line + "\n");
     const std::string message = refusal(sentiment(folder.path));
     BOOST_TEST(contains(message, "train.txt:2: " + expected), message);

@@ -256,6 +256,54 @@ BOOST_AUTO_TEST_CASE(ribes_aligns_repeated_words_by_their_neighbours) {
   BOOST_TEST(alignment(babble.c_str(), "b a c a a d").empty());
 }
 
+/// What RIBES says of its alignment, in plain loops.
+std::vector<int> plain_ribes_alignment(const Words& hypothesis, const Words& reference) {
+  const auto places = [](const Words& text, const Words& ngram) {
+    std::vector<int> found;
+    for (std::size_t i = 0; i + ngram.size() <= text.size(); ++i)
+      if (std::equal(ngram.begin(), ngram.end(), text.begin() + std::ptrdiff_t(i))) found.push_back(int(i));
+    return found;
+  };
+  std::vector<int> alignment;
+  const int n = int(hypothesis.size());
+  for (int i = 0; i < n; ++i) {
+    std::vector<int> found;
+    const auto look_at = [&](int begin, int end) {
+      if (!found.empty() || begin < 0 || end > n) return;
+      const Words ngram(hypothesis.begin() + begin, hypothesis.begin() + end);
+      const std::vector<int> there = places(reference, ngram);
+      if (there.size() == 1 && places(hypothesis, ngram).size() == 1) found = {there[0] + i - begin};
+    };
+    for (int width = 0; width < n; ++width) look_at(i - width, i + 1), look_at(i, i + width + 1);
+    alignment.insert(alignment.end(), found.begin(), found.end());
+  }
+  return alignment;
+}
+
+BOOST_AUTO_TEST_CASE(ribes_aligns_as_plain_loops_do) {
+  const std::vector<std::string> lines = random_lines(200, 11);
+  for (std::size_t i = 1; i < lines.size(); ++i) {
+    const Words hypothesis = split_words(lines[i - 1]), reference = split_words(lines[i]);
+    BOOST_TEST(ribes_alignment(hypothesis, reference) == plain_ribes_alignment(hypothesis, reference),
+               lines[i - 1] << " | " << lines[i]);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(huge_texts_and_words_take_seconds) {
+  std::string same, periodic, other;
+  for (int i = 0; i < 30'000; ++i) {
+    same += "a ";
+    periodic += std::string(1, char('a' + i % 7)) + " ";
+    other += std::string(1, char('a' + i * i % 11 % 7)) + " ";
+  }
+  BOOST_TEST(ribes(same, Lines{same}) < 1);  // no n-gram but the whole text occurs once
+  BOOST_TEST(ribes(periodic, Lines{other}) < 1);
+  BOOST_TEST(rouge(same, Lines{same}).summary_l.f1 == 1.0);
+  const Rouge scores = rouge(periodic, Lines{other});
+  BOOST_TEST((scores.sentence_l.f1 > 0.1 && scores.summary_l.f1 <= scores.sentence_l.f1));
+  BOOST_TEST(porter_stem(std::string(100'000, 'y')).size() == 100'000u);
+}
+
 BOOST_AUTO_TEST_CASE(ribes_of_edges) {
   BOOST_TEST(ribes("", Lines{"a b"}) == 0.0);
   BOOST_TEST(ribes("a b", Lines{""}) == 0.0);

@@ -104,7 +104,8 @@ BOOST_AUTO_TEST_CASE(bad_lines_are_refused_with_their_place_or_skipped_and_count
   const std::vector<Case> cases{
       {"a\nb\n", "x\n\xff\n", "t:2: byte 1 is 0xff: not valid UTF-8 (another encoding? try iconv -t UTF-8)",
        "1 not UTF-8 text"},
-      {std::string("a\0b\n", 4), "x\n", "s:1: byte 2 is NUL: not a text file", "1 not UTF-8 text"},
+      {std::string("a\0b\n", 4), "x\n",
+       "s:1: byte 2 is NUL: not a text file in UTF-8 (of UTF-16? try iconv -f UTF-16LE -t UTF-8)", "1 not UTF-8 text"},
       {"a\n \xc2\xa0\n", "x\ny\n", "s:2: a blank line", "1 blank"},
       {"a b\n", "x y z\n", "t:1: 3 words, --max-words is 2", "1 too long", 2},
       {"a\n", "x\ny\nz\n", "t:2: a line without a partner: s has 1 line", "2 without a partner"},
@@ -309,6 +310,18 @@ BOOST_AUTO_TEST_CASE(missing_files_are_named) {
   for (const auto& [source, target, expected] :
        {std::tuple("en", "", "--target is missing"), std::tuple("en", "en", "--source and --target are both 'en'")})
     BOOST_TEST(contains(refusal(options_of(folder.path, source, target)), expected), expected);
+  std::filesystem::remove(folder.path / "train.de.gz");
+  options.source = "";  // was a segmentation fault
+  BOOST_TEST(contains(refusal(options), "--source is missing: the names of the source's files end with it"));
+  options.source = "en";
+  options.header = Header::yes;
+  BOOST_TEST(contains(refusal(options), "--header: only tables have a line with names"));
+  options = options_of(folder / "train.de");
+  options.columns = "1,2";
+  BOOST_TEST(contains(refusal(options), "--columns, and --source or --target, exclude each other"));
+  BOOST_TEST(contains(refusal(options_of("/dev/null")), "is neither a file nor a directory; a pipe"));
+  std::filesystem::create_symlink("self", folder.path / "self");
+  BOOST_TEST(refusal(options_of(folder.path)) == "no error");
   BOOST_TEST(contains(refusal(options_of(folder / "nowhere")), "does not exist"));
   const Folder empty;
   BOOST_TEST(contains(refusal(options_of(empty.path, "", "")),

@@ -232,6 +232,9 @@ BOOST_AUTO_TEST_CASE(a_wrong_configuration_file_is_named_with_its_key) {
     BOOST_TEST(refusal_of(text) == message);
   BOOST_TEST(contains(refusal_of("{\n \"layers\": }"), "not JSON, or cut short, at line 2, column 12"));
   BOOST_TEST(contains(refusal_of("{\"layers\": 2, \"layers\": 3}"), "the key 'layers' occurs twice in one object"));
+  const std::string deep = "{\"layers\": " + std::string(200'000, '[') + std::string(200'000, ']') + "}";
+  BOOST_TEST(contains(refusal_of(deep), "lists and objects lie in each other more than 100 deep"));
+  BOOST_CHECK_THROW(parse_json("{\"a\": {\"b\": 1, \"b\": 2}}"), Json::exception);
   BOOST_TEST(refusal({"--config", "/no/such.json"}) == "--config /no/such.json: there is no such file or directory");
   std::filesystem::remove(path);
   BOOST_TEST(contains(refusal({"--config", folder.path.c_str()}), "not the directory of a run"));

@@ -454,4 +454,38 @@ BOOST_AUTO_TEST_CASE(flags_without_the_one_they_belong_to_are_refused) {
   refused("language_model", {"--sample", "2"}, "--sample: needs --model");
 }
 
+BOOST_AUTO_TEST_CASE(what_has_no_effect_on_a_trained_model_is_warned_of) {
+  const Folder folder;
+  const std::string text = folder.write("a.txt", "a b\nc d\n").string();
+  TrainedRun run("translate", translating({}));
+  for (const auto& [flag, value] : {std::pair("--updates", "9"), {"--seeds", "3"}, {"--compare", "a: --beam {1,2}"}})
+    BOOST_TEST(contains(run.use({"--decode", text, flag, value}).err,
+                        fmt::format("without effect, because nothing is trained: {}", flag)));
+  BOOST_TEST(contains(run.use({"--evaluate", "test", "--rate", "1"}).err, "nothing is trained: --rate"));
+  BOOST_TEST(!contains(run.use({"--evaluate", "test", "--compare", "a: --beam {1,2}"}).err, "without effect"));
+  BOOST_TEST(contains(refusal_of(run.use({"--decode", text, "--alignments", text})),
+                      "--alignments " + text + ": is the file of --decode; it would be replaced"));
+  BOOST_TEST(contents(text) == "a b\nc d\n");
+}
+
+BOOST_AUTO_TEST_CASE(what_has_no_effect_beside_a_known_vocabulary_is_warned_of) {
+  const Folder folder;
+  TrainedRun run("translate", translating({}));
+  const auto warning = [&](const std::string& out, std::vector<std::string> flags) {
+    flags.insert(flags.end(), {"--vocabulary", run.directory});
+    return succeeded(ended("translate", tiny((folder / out).string(), translating(flags)))).err;
+  };
+  BOOST_TEST(
+      contains(warning("a", {"--units", "bpe", "--min-count", "1"}), "without effect: --units bpe, --min-count"));
+  BOOST_TEST(!contains(warning("b", {"--min-count", "2"}), "without effect"));
+}
+
+BOOST_AUTO_TEST_CASE(the_state_of_a_training_is_no_model_to_begin_with) {
+  const Folder folder;
+  TrainedRun run("translate", translating({}));
+  const std::string refused = refusal_of(ended(
+      "translate", tiny((folder / "a").string(), translating({"--init", run.directory + "/checkpoint.safetensors"}))));
+  BOOST_TEST(contains(refused, "the model's parameters are in " + run.directory + "/best.safetensors"), refused);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

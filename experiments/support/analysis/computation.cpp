@@ -1,6 +1,7 @@
 // The command `analyze compute`: attentions on numbers from the command line, for small figures of the papers that need
 // no trained run.
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/core.h>
 
@@ -23,7 +24,7 @@ std::pair<std::string, Tensor> tensor_of(const std::string& given) {
   std::vector<double> numbers;
   for (const std::string_view text : split_columns(std::string_view(given).substr(equals + 1), ',')) {
     const std::optional<double> one = number<double>(std::string(text));
-    require(one.has_value(), "--set '{}': '{}' is not a number", given, text);
+    require(one && !std::isnan(*one), "--set '{}': '{}' is not a number", given, text);
     numbers.push_back(*one);
   }
   const auto count = std::ssize(numbers);

@@ -1,5 +1,6 @@
 // Scores of runs: by length of the input, by n-grams, and over the values of an option.
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -56,7 +57,7 @@ Finding scores_by_length(Cli& cli) {
       .at_least(1);
   cli.parse();
   const Runs runs = flags.runs();
-  require(std::ranges::is_sorted(ends), "--buckets: the lengths must grow");
+  require(std::ranges::is_sorted(ends, std::less_equal()), "--buckets: the lengths must grow");
   const std::vector<RunResult> results = runs_of_one_task(runs);
   const std::vector<std::string> titles = flags.names();
   Table table({"run", "words", "examples", "score", "value"});

@@ -89,7 +89,8 @@ FileSets named_sets(const fs::path& directory, const std::string& language, bool
   FileSets sets;
   for (const auto& entry : fs::directory_iterator(directory)) {
     const std::string file = entry.path().filename().string();
-    if (!entry.is_regular_file() || file.starts_with('.') || file.ends_with('~')) continue;
+    std::error_code unreadable;  // a link to itself, for example
+    if (!entry.is_regular_file(unreadable) || file.starts_with('.') || file.ends_with('~')) continue;
     const auto set = set_of(file, language, stands_first);
     if (!set) continue;
     const auto [other, is_new] = sets.emplace(*set, entry.path());
@@ -180,6 +181,10 @@ fs::path existing_data(const std::string& data) {
   const bool exists = fs::exists(data, error);
   require(!error, "--data: '{}' cannot be read: {}", data, error.message());
   require(exists, "--data: '{}' does not exist; expected a file, a directory, or generated[:options]", data);
+  require(
+      fs::is_regular_file(data) || fs::is_directory(data),
+      "--data: '{}' is neither a file nor a directory; a pipe can be read only once, and data are read several times",
+      data);
   return data;
 }
 

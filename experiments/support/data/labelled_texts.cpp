@@ -207,6 +207,8 @@ std::vector<std::pair<std::string, std::size_t>> nodes_of(const LineReader& at, 
       const auto rating = number<std::size_t>(tree.substr(end, behind - end));
       require_tree(rating && *rating <= 4, "expected a label 0-4 after '('");
       end = behind;
+      constexpr std::size_t deepest = 200;  // the words of a node are kept once for each node around it
+      require_tree(open.size() < deepest, "more than 200 nodes lie in each other; those of SST are at most 50 deep");
       if (!open.empty()) ++open.back().own_nodes;
       open.push_back({texts.size()});
       texts.emplace_back("", *rating);

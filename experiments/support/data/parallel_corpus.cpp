@@ -142,12 +142,13 @@ ParallelCorpus::ParallelCorpus(const ParallelCorpusOptions& options) : options_(
     choose_files(targets_in(path), path, options.train_set);
     return;
   }
-  require(fs::is_regular_file(path), "--data: '{}' is neither a file nor a directory", options.data);
   require(format_of(path) != RecordFormat::lines ||
               (options.source.empty() && options.target.empty() && !options.needs_source),
           "--data: '{}' is one file of lines; --source and --target name files of a directory, or fields of records "
           "(.jsonl, .tsv, .csv); --columns 1,2 reads tab-separated columns",
           options.data);
+  require(options.columns.empty() || (options.source.empty() && options.target.empty()),
+          "--columns, and --source or --target, exclude each other: both choose fields of '{}'", options.data);
   choose_files(sets_beside(path), path.has_parent_path() ? path.parent_path() : ".", set_name(path));
   const bool is_alone = std::ranges::count(sets_, true, [](const Set& set) { return !set.files.empty(); }) == 1;
   if (!is_alone || options.needs_source) return;
@@ -207,7 +208,13 @@ void ParallelCorpus::choose_files(const FileSets& targets, const fs::path& direc
       require(sources.contains(set), "{}: there is {}, but no {}.{}", directory.string(),
               files.target.filename().string(), set, options_.source);
       files.source = sources.at(set);
+    } else {
+      require(!options_.needs_source,
+              "--source is missing: the names of the source's files end with it, as en in {}.en", set);
     }
+    require(
+        options_.header == Header::automatic || files.format == RecordFormat::tsv || files.format == RecordFormat::csv,
+        "--header: only tables have a line with names, and {} is none", files.target.string());
   };
   add("train", chosen.train);
   add("dev", chosen.dev);

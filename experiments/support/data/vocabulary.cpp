@@ -14,6 +14,7 @@
 #include "experiments/support/text/words.h"
 #include "tensor/error.h"
 #include "tensor/support/atomic_file.h"
+#include "tensor/support/warning.h"
 
 namespace fovea {
 
@@ -181,10 +182,33 @@ void PairTokenizers::save(const fs::path& directory) const {
   target->save(directory / "target");
 }
 
+namespace {
+
+/// Warns of flags that ask for other tokens than those of --vocabulary.
+void warn_of_other_tokens(const PairTokenizers& known, const TextOptions& options) {
+  const TextOptions usual;
+  const std::string units = all_units[std::size_t(options.units)].description,
+                    wanted = units + (options.lower_case ? " in lower case" : "");
+  const auto is_other_size = [](std::int64_t size, const Tokenizer& one) { return size != 0 && size != one.size(); };
+  std::vector<std::string> flags;
+  const bool is_other = !known.source->description().ends_with(" " + wanted);
+  if (is_other && options.units != usual.units) flags.push_back(fmt::format("--units {}", name_of(options.units)));
+  if (is_other && options.lower_case) flags.emplace_back("--lower-case");
+  if (is_other_size(options.vocabulary_size, *known.source)) flags.emplace_back("--vocabulary-size");
+  if (is_other_size(options.target_vocabulary_size, *known.target)) flags.emplace_back("--target-vocabulary-size");
+  if (options.min_count != usual.min_count) flags.emplace_back("--min-count");
+  if (!flags.empty())
+    warn(fmt::format("--vocabulary {}: its tokens are used, {}; without effect: {}", options.vocabulary.string(),
+                     known.description(), listed(flags, ", ")));
+}
+
+}  // namespace
+
 PairTokenizers train_tokenizers(const PairSource& pairs, const TextOptions& options) {
   if (!options.vocabulary.empty()) {
     PairTokenizers known;
     with_flag("--vocabulary", [&] { known = load_tokenizers(options.vocabulary); });
+    warn_of_other_tokens(known, options);
     return known;
   }
   TextSample sources(most_bytes_of_a_side), targets(most_bytes_of_a_side);

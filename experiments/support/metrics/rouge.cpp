@@ -1,7 +1,10 @@
 #include "experiments/support/metrics/rouge.h"
 
 #include <algorithm>
+#include <bit>
+#include <cstdint>
 #include <initializer_list>
+#include <unordered_map>
 #include <utility>
 
 #include "experiments/support/metrics/ngrams.h"
@@ -14,34 +17,36 @@ namespace {
 
 using Stem = std::string_view;
 
-bool is_consonant(Stem word, std::size_t i) {
-  if (Stem("aeiou").find(word[i]) != Stem::npos) return false;
-  return word[i] != 'y' || i == 0 || !is_consonant(word, i - 1);
+/// Whether each letter is a consonant. y is one at the beginning and behind a vowel.
+std::vector<bool> consonants(Stem word) {
+  std::vector<bool> result;
+  for (const char letter : word) {
+    const bool is_vowel = Stem("aeiou").find(letter) != Stem::npos;
+    result.push_back(!is_vowel && (letter != 'y' || result.empty() || !result.back()));
+  }
+  return result;
 }
 
 /// Returns the measure m of a word [C](VC)^m[V]: how often a consonant follows a vowel.
 int measure(Stem stem) {
+  const std::vector<bool> is_consonant = consonants(stem);
   int m = 0;
-  for (std::size_t i = 1; i < stem.size(); ++i) m += is_consonant(stem, i) && !is_consonant(stem, i - 1);
+  for (std::size_t i = 1; i < stem.size(); ++i) m += is_consonant[i] && !is_consonant[i - 1];
   return m;
 }
 
-bool has_vowel(Stem stem) {
-  for (std::size_t i = 0; i < stem.size(); ++i) {
-    if (!is_consonant(stem, i)) return true;
-  }
-  return false;
-}
+bool has_vowel(Stem stem) { return std::ranges::count(consonants(stem), false) > 0; }
 
 bool ends_in_double_consonant(Stem word) {
   const std::size_t n = word.size();
-  return n >= 2 && word[n - 1] == word[n - 2] && is_consonant(word, n - 1);
+  return n >= 2 && word[n - 1] == word[n - 2] && consonants(word).back();
 }
 
 /// Whether the word ends in consonant, vowel, consonant, and the last is not w, x or y: hop does, snow does not.
 bool ends_in_short_syllable(Stem word) {
+  const std::vector<bool> is_consonant = consonants(word);
   const std::size_t n = word.size();
-  return n >= 3 && is_consonant(word, n - 3) && !is_consonant(word, n - 2) && is_consonant(word, n - 1) &&
+  return n >= 3 && is_consonant[n - 3] && !is_consonant[n - 2] && is_consonant[n - 1] &&
          Stem("wxy").find(word[n - 1]) == Stem::npos;
 }
 
@@ -141,41 +146,72 @@ RougeScore score(std::size_t matches, std::size_t hypothesis, std::size_t refere
   return {.precision = p, .recall = r, .f1 = 2 * p * r / (p + r)};
 }
 
-/// Lengths of the longest common subsequences of all pairs of prefixes: [reference + 1, hypothesis + 1].
+/// Lengths of the longest common subsequences of all pairs of prefixes. A row has the prefixes of the hypothesis, one
+/// bit for each of its words, which is 0 where the length grows by 1 (Hyyro 2004, "Bit-parallel LCS-length computation
+/// revisited").
 class CommonSubsequences {
  public:
   CommonSubsequences(Numbers reference, Numbers hypothesis)
-      : reference_(reference), hypothesis_(hypothesis), lengths_((reference.size() + 1) * (hypothesis.size() + 1)) {
-    for (std::size_t i = 1; i <= reference.size(); ++i) {
-      for (std::size_t j = 1; j <= hypothesis.size(); ++j) {
-        at(i, j) = reference[i - 1] == hypothesis[j - 1] ? at(i - 1, j - 1) + 1 : std::max(at(i - 1, j), at(i, j - 1));
+      : reference_(reference),
+        hypothesis_(hypothesis),
+        width_(hypothesis.size() / bits + 1),
+        rows_((reference.size() + 1) * width_, ~std::uint64_t{0}) {
+    std::vector<std::pair<int, std::size_t>> places;  // of words in the hypothesis
+    for (std::size_t j = 0; j < hypothesis.size(); ++j) places.emplace_back(hypothesis[j], j);
+    std::ranges::sort(places);
+    std::vector<std::uint64_t> of_rare_word(width_);
+    std::unordered_map<int, std::vector<std::uint64_t>> of_frequent_words;  // at most 64 words
+    for (std::size_t i = 0; i < reference.size(); ++i) {
+      const auto same = std::ranges::equal_range(places, reference[i], {}, &std::pair<int, std::size_t>::first);
+      const bool is_rare = same.size() <= width_;
+      std::vector<std::uint64_t>& equal = is_rare ? of_rare_word : of_frequent_words[reference[i]];
+      if (is_rare || equal.empty()) {
+        equal.resize(width_);
+        for (const auto& [word, j] : same) equal[j / bits] |= std::uint64_t{1} << j % bits;
       }
+      const std::uint64_t* above = &rows_[i * width_];
+      std::uint64_t* row = &rows_[(i + 1) * width_];
+      bool carry = false;
+      for (std::size_t k = 0; k < width_; ++k) {
+        const std::uint64_t both = above[k] & equal[k], sum = above[k] + both, all = sum + carry;
+        carry = sum < both || all < sum;
+        row[k] = all | (above[k] & ~equal[k]);
+      }
+      if (!is_rare) continue;
+      for (const auto& [word, j] : same) equal[j / bits] = 0;
     }
   }
 
-  std::size_t longest() { return std::size_t(at(reference_.size(), hypothesis_.size())); }
+  std::size_t longest() const { return at(reference_.size(), hypothesis_.size()); }
 
   /// Marks the words of the reference that are part of a longest common subsequence. Walks back from the ends; where
   /// two subsequences are equally long, it skips the word of the reference rather than that of the hypothesis.
-  void mark(std::vector<bool>& words) {
+  void mark(std::vector<bool>& words) const {
     std::size_t i = reference_.size(), j = hypothesis_.size();
-    while (i > 0 && j > 0) {
+    for (std::size_t length = longest(); length > 0;) {
       if (reference_[i - 1] == hypothesis_[j - 1]) {
         words[i - 1] = true;
-        --i, --j;
-      } else if (at(i, j - 1) > at(i - 1, j)) {
-        --j;
+        --i, --j, --length;
       } else {
-        --i;
+        at(i - 1, j) == length ? --i : --j;
       }
     }
   }
 
  private:
-  int& at(std::size_t i, std::size_t j) { return lengths_[i * (hypothesis_.size() + 1) + j]; }
+  static constexpr std::size_t bits = 64;
+
+  /// The length for the first i words of the reference and the first j of the hypothesis.
+  std::size_t at(std::size_t i, std::size_t j) const {
+    const std::uint64_t* row = &rows_[i * width_];
+    std::size_t length = 0;
+    for (std::size_t k = 0; k < j / bits; ++k) length += std::size_t(std::popcount(~row[k]));
+    return length + std::size_t(std::popcount(~row[j / bits] & ((std::uint64_t{1} << j % bits) - 1)));
+  }
 
   Numbers reference_, hypothesis_;
-  std::vector<int> lengths_;
+  std::size_t width_;
+  std::vector<std::uint64_t> rows_;
 };
 
 std::vector<std::string> words_of_each(std::span<const std::string_view> sentences, const RougeOptions& options) {

@@ -165,25 +165,28 @@ const TextFile& only_reference(const Files& files, const char* metric) {
   return files.references[0];
 }
 
-Scores accuracy_scores(const Files& files, const TextMetricOptions&) {
-  const TextFile& reference = only_reference(files, "accuracy");
-  std::vector<double> right;
-  for (std::size_t i = 0; i < files.size(); ++i) {
-    right.push_back(split_words(files.hypotheses.lines[i]) == split_words(reference.lines[i]) ? 100 : 0);
-  }
+Scores accuracy_scores(const Files& files, const TextMetricOptions& options) {
+  only_reference(files, "accuracy");
+  const auto right = per_sentence(files, Tokenization::none, by_python(options.lower_case.value_or(false)),
+                                  [](const std::string& text, const std::vector<std::string>& references) {
+                                    return split_words(text) == split_words(references[0]) ? 100.0 : 0.0;
+                                  });
   return {{.name = "accuracy %", .metric = mean_metric(right)}};
 }
 
 /// The words of all lines that are the reference's word at the same place; missing and additional words are wrong.
-Scores word_accuracy_scores(const Files& files, const TextMetricOptions&) {
-  const TextFile& reference = only_reference(files, "word-accuracy");
+Scores word_accuracy_scores(const Files& files, const TextMetricOptions& options) {
+  only_reference(files, "word-accuracy");
   SummedMetric metric{.width = 2, .of_sums = [](auto sums) { return sums[1] == 0 ? 0 : 100 * sums[0] / sums[1]; }};
-  for (std::size_t i = 0; i < files.size(); ++i) {
-    const auto words = split_words(files.hypotheses.lines[i]), right = split_words(reference.lines[i]);
-    double equal = 0;
-    for (std::size_t k = 0; k < std::min(words.size(), right.size()); ++k) equal += words[k] == right[k];
-    metric.statistics.insert(metric.statistics.end(), {equal, double(std::max(words.size(), right.size()))});
-  }
+  per_sentence(
+      files, Tokenization::none, by_python(options.lower_case.value_or(false)),
+      [&](const std::string& text, const std::vector<std::string>& references) {
+        const auto words = split_words(text), right = split_words(references[0]);
+        double equal = 0;
+        for (std::size_t k = 0; k < std::min(words.size(), right.size()); ++k) equal += words[k] == right[k];
+        metric.statistics.insert(metric.statistics.end(), {equal, double(std::max(words.size(), right.size()))});
+        return equal;
+      });
   return {{.name = "word accuracy %", .metric = std::move(metric)}};
 }
 

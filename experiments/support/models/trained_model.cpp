@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdio>
 #include <exception>
+#include <initializer_list>
 #include <optional>
 #include <type_traits>
 
@@ -23,6 +24,18 @@
 #include "tensor/support/warning.h"
 
 namespace fovea {
+
+void warn_of_training_flags(const Cli& cli, bool evaluates) {
+  std::vector<std::string> unused;
+  const auto look_at = [&](std::initializer_list<const char*> flags) {
+    for (const char* flag : flags)
+      if (cli.given(flag) && cli.origin_of(flag).empty()) unused.emplace_back(flag);
+  };
+  look_at({"--updates", "--schedule", "--rate", "--clip", "--optimizer", "--evaluate-every", "--patience", "--average",
+           "--keep", "--init", "--label-smoothing", "--jobs", "--only"});
+  if (!evaluates) look_at({"--compare", "--search", "--seeds", "--data", "--metrics", "--select"});
+  if (!unused.empty()) warn(fmt::format("without effect, because nothing is trained: {}", listed(unused, ", ")));
+}
 
 void TrainedModelOptions::add_to(Cli& cli, bool translates) {
   translates_ = translates;
@@ -82,6 +95,7 @@ Use TrainedModelOptions::use(const Cli& cli) const {
   require(is_asked || directory.empty(),
           "--model: only with --evaluate or {}; to continue training from a model, use --init",
           translates_ ? "--decode" : "--sample");
+  if (is_asked) warn_of_training_flags(cli, evaluates);
   return evaluates ? Use::evaluation : decodes ? Use::decoding : draws ? Use::sampling : Use::training;
 }
 
@@ -157,6 +171,10 @@ class TextDecoder {
     flags_.beam.best = options_.n_best;
     flags_.beam.beam = std::max(flags_.beam.beam, options_.n_best);
     flags_.beam.alignments = !options_.alignments.empty();
+    std::error_code missing;
+    for (const auto& [flag, file] : {std::pair("--decode", options_.decoded), std::pair("--force", options_.forced)})
+      require(!std::filesystem::equivalent(options_.alignments, file, missing),
+              "--alignments {}: is the file of {}; it would be replaced", options_.alignments.string(), flag);
     if (!options_.alignments.empty()) links_.emplace(options_.alignments);
     has_windows_ = !options_.forced.empty() && has_source_windows(model);
   }

@@ -38,6 +38,9 @@ struct TrainedModelOptions {
   bool translates_ = true;
 };
 
+/// Warns of flags on the command line that only training reads or, unless the model is tested, only tests.
+void warn_of_training_flags(const Cli& cli, bool evaluates);
+
 /// Decodes each line of --decode by beam search and prints the result; lines that a person types are decoded one by
 /// one. With --force, prints instead the log-probability and the number of tokens, </s> included, of each line's given
 /// translation. Prints the time to standard error.

@@ -5,6 +5,7 @@
 #include <fmt/core.h>
 
 #include "experiments/support/program/cli.h"
+#include "experiments/support/program/terminal.h"
 #include "experiments/support/text/words.h"
 #include "tensor/error.h"
 
@@ -160,6 +161,12 @@ std::vector<std::string> hugging_face_classes(const fs::path& folder) {
         for (std::size_t k = 0; k < labels.size(); ++k) classes.push_back(labels.at(std::to_string(k)));
       },
       "the configuration of a classifier");
+  for (const std::string& name : classes)
+    require(!name.empty() && name.find('\n') == name.npos && std::ranges::count(classes, name) == 1,
+            "{}: id2label: the class '{}' is {}", file, printable(name),
+            name.empty()                   ? "empty"
+            : name.find('\n') == name.npos ? "given twice"
+                                           : "of several lines");
   return classes;
 }
 
@@ -169,6 +176,10 @@ Json hugging_face_flags(const fs::path& folder, const Cli& cli) {
   flags.erase("program");
   for (const auto& [flag, value] : flags.items())
     require(cli.declares(flag), "{}: is a model for {}; {} has no --{}", folder.string(), program, cli.program(), flag);
+  const bool is_decoder = program == "language_model";  // the flags of its sizes are those of an encoder-decoder, too
+  const char *own = is_decoder ? "sample" : "decode", *other = is_decoder ? "decode" : "sample";
+  require(cli.declares(own) || !cli.declares(other), "{}: is a model for {}, not for {}", folder.string(), program,
+          cli.program());
   return flags;
 }
 

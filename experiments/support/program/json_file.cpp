@@ -22,13 +22,35 @@ std::string reason_of(const Json::exception& error) {
   return reason;
 }
 
+/// JSON text whose syntax is right, and that is refused nevertheless.
+struct RefusedJson : Json::exception {
+  explicit RefusedJson(const std::string& reason) : Json::exception(0, reason.c_str()) {}
+};
+
+/// Whether the value has more levels than this. The library's functions of values call themselves for each level.
+bool is_deeper_than(int levels, const Json& value) {
+  const auto inner_is_deeper = [levels](const Json& inner) { return is_deeper_than(levels - 1, inner); };
+  return value.is_structured() && (levels == 0 || std::ranges::any_of(value, inner_is_deeper));
+}
+
+template <class Text>
+Json parsed(Text&& text) {
+  constexpr int most_levels = 100;
+  Json value = parse_unique_keys<Json>(std::forward<Text>(text), [](const std::string& key) {
+    throw RefusedJson("the key " + in_quotes(key) + " occurs twice in one object");
+  });
+  if (is_deeper_than(most_levels, value))
+    throw RefusedJson(fmt::format("lists and objects lie in each other more than {} deep", most_levels));
+  return value;
+}
+
 }  // namespace
 
 std::string text_of(const Json& value, int indent) {
   return value.dump(indent, ' ', false, Json::error_handler_t::replace);
 }
 
-Json parse_json(std::string_view text) { return Json::parse(text); }
+Json parse_json(std::string_view text) { return parsed(text); }
 
 Json load_json(const std::filesystem::path& path) {
   require(!std::filesystem::is_directory(path), "{}: is a directory, expected a JSON file", path.string());
@@ -36,9 +58,9 @@ Json load_json(const std::filesystem::path& path) {
   std::ifstream file(path);
   require(file.is_open(), "{}: cannot be read: {}", path.string(), std::generic_category().message(errno));
   try {
-    return parse_unique_keys<Json>(file, [&](const std::string& key) {
-      fail("{}: the key {} occurs twice in one object", path.string(), in_quotes(key));
-    });
+    return parsed(file);
+  } catch (const RefusedJson& refused) {
+    fail("{}: {}", path.string(), refused.what());
   } catch (const Json::exception& error) {
     // "parse error at line 33, column 6: syntax error while ..."
     std::string first(recognised_bytes, '\0');

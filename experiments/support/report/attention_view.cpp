@@ -101,8 +101,9 @@ const ViewedQuantity& AttentionView::at(const std::string& name) const {
 std::vector<double> AttentionView::head(const ViewedQuantity& quantity, std::int64_t head) const {
   const std::size_t size = quantity.values.size() / std::size_t(quantity.heads);
   const auto begin = [&](std::int64_t h) { return quantity.values.begin() + h * std::ptrdiff_t(size); };
+  const std::int64_t heads = quantities.front().heads;  // of the weights; other quantities may be the same for all
+  require(head <= heads, "--head {}: {} has {}", head, title(), counted(std::size_t(heads), "head"));
   if (quantity.heads == 1) head = 1;
-  require(head <= quantity.heads, "--head {}: {} has {} heads", head, title(), quantity.heads);
   if (head > 0) return {begin(head - 1), begin(head)};
   std::vector<double> mean(size, 0);
   for (std::int64_t h = 0; h < quantity.heads; ++h)

@@ -222,18 +222,20 @@ struct MeasuredSheet {
   /// seeds, both of the score that selects the models. Without a second seed that deviation is not known, and is 0.
   struct Ending {
     double gain = std::nan(""), between_seeds = 0;
+    bool is_trained = false;
 
-    bool has_converged() const { return !(gain > between_seeds); }
+    bool has_converged() const { return !is_trained || gain <= between_seeds; }  // a NaN is no convergence
   };
   Ending ending(const Sheet::Column& column, const Sheet::Row& row) const {
     const SeedRuns& trained = runs(column, row.model.empty() ? row : sheet.row(row.model));
     std::vector<double> gains;
     for (const RunResult* run : trained) gains.push_back(gain_of_last_fifth(*run));
-    if (std::isnan(mean(gains))) return {};
+    const bool is_trained = std::ranges::any_of(trained, [](auto* run) { return run->training.has_value(); });
+    if (std::isnan(mean(gains))) return {.is_trained = is_trained};
     Sheet::Column selects = column;
     selects.metric = "dev " + trained.front()->training->score_name;
     selects.factor = 1;
-    return {mean(gains), std::sqrt(2 * spread(selects).within_rows.variance)};
+    return {mean(gains), std::sqrt(2 * spread(selects).within_rows.variance), is_trained};
   }
 
   bool has_runs(const std::string& task) const {

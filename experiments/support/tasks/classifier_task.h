@@ -9,6 +9,7 @@
 #include "experiments/support/analysis/task.h"
 #include "experiments/support/attend/attention_catalogue.h"
 #include "experiments/support/models/classification.h"
+#include "experiments/support/models/trained_model.h"
 
 namespace fovea {
 
@@ -33,6 +34,7 @@ Task classifier_task(const std::string& name, const std::string& about, Train tr
     if (options.model.list_attentions) return fmt::print("{}", attention_catalogue());
     experiment.check([](const Options& row) { row.check(); });
     if (!options.label.empty()) {
+      warn_of_training_flags(cli, false);
       if constexpr (requires { options.data.columns; }) return label_texts(options, options.data.columns);
       return label_texts(options);
     }

@@ -119,7 +119,9 @@ class LineReader::Source {
 };
 
 LineReader::LineReader(const std::filesystem::path& path)
-    : name_(path == "-" ? std::string("standard input") : path.string()) {
+    : name_(path == "-"    ? "standard input"
+            : path.empty() ? "''"
+                           : path.string()) {
   source_ = std::make_unique<Source>(path, name_);
 }
 LineReader::~LineReader() = default;
@@ -188,7 +190,10 @@ std::string text_fault(std::string_view line) {
                        static_cast<unsigned char>(line[bad]));
   }
   const std::size_t nul = line.find('\0');
-  return nul == std::string::npos ? "" : fmt::format("byte {} is NUL: not a text file", nul + 1);
+  return nul == std::string::npos
+             ? ""
+             : fmt::format("byte {} is NUL: not a text file in UTF-8 (of UTF-16? try iconv -f UTF-16LE -t UTF-8)",
+                           nul + 1);
 }
 
 TextFile read_lines(const std::filesystem::path& path) {

@@ -515,6 +515,9 @@ void load_parameters(Module& model, const std::filesystem::path& from, std::int6
   }
   if (average == 0 || !std::filesystem::is_directory(from)) {
     const std::filesystem::path file = std::filesystem::is_directory(from) ? from / "best.safetensors" : from;
+    require(file.filename() != "checkpoint.safetensors",
+            "{}: is the state of a training, with that of its optimizer; the model's parameters are in {}",
+            file.string(), (file.parent_path() / "best.safetensors").string());
     load_state(model, file);
     return require_finite(model, file.string());
   }
