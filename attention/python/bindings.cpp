@@ -261,7 +261,6 @@ class Call {
                  is_mask = !is_float(x.dtype()) && !is_integer;
       require(member == &AttentionInput::allowed ? is_mask : is_integer, "{} is {}; expected {}", name,
               name_of(found->second.dtype()), types);
-      require(member != &AttentionInput::key_lengths || x.rank() == 1, "{} is {}; expected [B]", name, x.shape());
       input_.*member = x;
     }
     require_known("input", arrays, known);

@@ -232,7 +232,7 @@ def test_the_modules_of_torch_name_a_wrong_argument_too():
     attention = Attention("global", model_dim=D, heads=2)
     with pytest.raises(ValueError, match="query.* float64; expected float32|query.weight is float32; expected float64"):
         attention(states(3))
-    with pytest.raises(ValueError, match="no input 'msk'"):
+    with pytest.raises(ValueError, match="no argument 'msk'; did you mean 'mask'"):
         attention(states(3, torch.float32), msk=states(3, torch.float32))
     with pytest.raises(ValueError, match="query: found ndarray; expected a tensor"):
         attention(states(3, torch.float32).numpy())
@@ -439,7 +439,7 @@ def test_it_stands_for_multihead_attention():
     torch.manual_seed(4)
     theirs = torch.nn.MultiheadAttention(D, 2, batch_first=True).double()
     torch.nn.init.normal_(theirs.in_proj_bias)
-    ours = with_weights_of(theirs, MultiheadAttention("global", D, 2).double())
+    ours = with_weights_of(theirs, MultiheadAttention("global", D, 2, place="cross").double())
     x, source = states(5), states(7, seed=8)
     at_the_end = torch.tensor([[False] * 7, [False] * 4 + [True] * 3])
     inside = torch.tensor([[False, True] + [False] * 5, [False] * 6 + [True]])
@@ -489,17 +489,6 @@ def test_an_encoder_layer_takes_it(training):
     torch.testing.assert_close(out[0], expected[0], rtol=0, atol=1e-12)
     torch.testing.assert_close(out[1, :3], expected[1, :3], rtol=0, atol=1e-12)
     torch.testing.assert_close(torch.autograd.grad(out[0].square().sum(), x)[0], slope, rtol=0, atol=1e-11)
-
-
-def test_weights_of_torch_are_transposed():
-    theirs = torch.nn.MultiheadAttention(8, 2, batch_first=True)
-    ours, x = MultiheadAttention("global", 8, 2), states(5, torch.float32, width=8)
-    linear = zip((ours.query, ours.key, ours.value), theirs.in_proj_weight.chunk(3), theirs.in_proj_bias.chunk(3))
-    with torch.no_grad():
-        for part, weight, bias in (*linear, (ours.output, theirs.out_proj.weight, theirs.out_proj.bias)):
-            part.weight.copy_(weight.T)
-            part.bias.copy_(bias.uniform_())
-    torch.testing.assert_close(ours(x, x, x)[0], theirs(x, x, x)[0])
 
 
 def test_an_encoder_whose_layers_it_has_joined_later_evaluates_padding():
