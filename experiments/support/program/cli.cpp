@@ -437,7 +437,7 @@ void Cli::load_own_methods() const {
   has_flag |= file.empty() && !methods_.empty();
   static std::set<std::string> checksums;  // of all objects that this process has loaded
   if (file.empty() || !has_flag)
-    with_flag(file.empty() ? "--methods" : file + ": methods (--methods names their new place)", [&] {
+    with_flag(file.empty() ? "--methods" : file + ": methods (if moved: --methods PLACE)", [&] {
       for (const std::string& library : methods_) {
         load_methods(library);
         checksums.insert(file_checksum(library));
