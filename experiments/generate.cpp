@@ -65,8 +65,12 @@ struct GenerateOptions {
     require(is_generated(data), "--data: '{}': expected generated, or generated:name=value,...", data);
     std::string all = data;
     for (const auto& [name, value] : {std::pair("train", train), {"dev", dev}, {"test", test}, {"seed", seed}})
-      if (value)
+      if (value) {
+        for (const char* sign : {":", ","})
+          require(data.find(fmt::format("{}{}=", sign, name)) == data.npos, "--{0} {1}: --data has a {0}, too", name,
+                  *value);
         all += fmt::format("{}{}={}", all.find(':') == all.npos ? ":" : all.ends_with(':') ? "" : ",", name, *value);
+      }
     return all;
   }
 };

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include <unistd.h>
+#include <omp.h>
 
 #include "experiments/support/program/program.h"
 #include "experiments/support/program/run_directory.h"
@@ -12,6 +12,8 @@
 #include "experiments/support/reproduce/pages.h"
 #include "experiments/support/text/words.h"
 #include "tensor/support/atomic_file.h"
+#include "tensor/support/control_groups.h"
+#include "tensor/support/warning.h"
 
 namespace {
 
@@ -191,8 +193,9 @@ int main(int argc, char** argv) {
     cli.add(options);
     cli.parse();
     require_one_task(options);
+    if (options.tier == "smoke" && cli.given("--data")) warn("--data has no effect: the tier smoke generates its data");
     const fs::path out = options.out.empty() ? fs::path("runs") / ("reproduce-" + options.tier) : options.out;
-    const auto jobs = int(options.jobs > 0 ? options.jobs : ::sysconf(_SC_NPROCESSORS_ONLN));
+    const auto jobs = int(options.jobs > 0 ? options.jobs : std::min(omp_get_num_procs(), processors_of_quota()));
     NeededRuns needed(options.tier, {.out = out, .data = options.data, .kept = options.kept});
     const std::vector<Item> items = load_items(needed, options.items);
     if (!options.keep.empty())

@@ -350,6 +350,8 @@ BOOST_AUTO_TEST_CASE(a_search_takes_the_best_trial_of_each_row) {
     return agreement(tiny_classifier((folder / "no").string(), {"--search", search})).err;
   };
   BOOST_TEST(complaint_of("dropout={0,0}") == "agreement: --search 'dropout={0,0}': 'dropout=0' is there twice\n");
+  BOOST_TEST(contains(complaint_of("layers={1,2}; layers={1}"),
+                      "--search 'layers={1,2}; layers={1}': --layers has values twice"));
   BOOST_TEST(contains(complaint_of("seed={1,2}"), "--seed=1: cannot differ between rows and trials"));
   const Ended unknown = agreement(tiny_classifier((folder / "no").string(), {"--search", "dropuot={0,1}"}));
   BOOST_TEST(contains(unknown.err, "--dropuot: no such flag; did you mean '--dropout'?"), unknown.err);

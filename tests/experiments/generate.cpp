@@ -149,6 +149,9 @@ BOOST_AUTO_TEST_CASE(a_failure_is_one_line_and_leaves_older_files) {
   const std::string wrong = refusal_of(ended("generate", {"lm", "--out", files, "--data", "generated:word=3"}));
   BOOST_TEST(wrong.find("no option 'word' (column 11); did you mean 'words'?") != std::string::npos, wrong);
   BOOST_TEST(wrong.find('\n') == wrong.size() - 1);
+  const std::string twice =
+      refusal_of(ended("generate", {"lm", "--out", files + "2", "--data", "generated:train=3", "--train", "4"}));
+  BOOST_TEST(twice == "generate lm: --train 4: --data has a train, too\n");
   BOOST_TEST(ended("generate", {"lm", "--out", files + "/train.txt"}).status == 2);
   BOOST_TEST(read_lines(files + "/train.txt").lines == before, boost::test_tools::per_element());
 }

@@ -446,6 +446,7 @@ BOOST_AUTO_TEST_CASE(flags_without_the_one_they_belong_to_are_refused) {
   refused("translate", {"--model", model, "--decode", "x", "--out", "y"}, "--out: only with training or --evaluate");
   refused("translate", {"--model", model, "--evaluate", "tset"}, "--evaluate: 'tset' is none of train, dev, test");
   refused("translate", {"--data", model}, "--source is missing");
+  refused("translate", {"--accumulate", "4097"}, "--accumulate: 4097 is outside [1, 4096]");
   refused("translate", {"--data", model, "--target", "de"}, "--source is missing");
   refused("translate", {"--model-dim", "65536", "--layers", "1000", "--out", model + "/new"},
           "--model-dim 65536, --feed-forward-dim 256, --layers 1000: ");
@@ -463,6 +464,8 @@ BOOST_AUTO_TEST_CASE(what_has_no_effect_on_a_trained_model_is_warned_of) {
                         fmt::format("without effect, because nothing is trained: {}", flag)));
   BOOST_TEST(contains(run.use({"--evaluate", "test", "--rate", "1"}).err, "nothing is trained: --rate"));
   BOOST_TEST(!contains(run.use({"--evaluate", "test", "--compare", "a: --beam {1,2}"}).err, "without effect"));
+  BOOST_TEST(contains(run.use({"--evaluate", "test", "--test-set", "x"}).err,
+                      "without effect: --test-set; the data are generated, and have no files"));
   BOOST_TEST(contains(refusal_of(run.use({"--decode", text, "--alignments", text})),
                       "--alignments " + text + ": is the file of --decode; it would be replaced"));
   BOOST_TEST(contents(text) == "a b\nc d\n");

@@ -99,7 +99,7 @@ void BatchOptions::add_to(Cli& cli) {
   cli.rare("--accumulate", accumulate,
            "batches of an update, whose gradients are added; several processes share them out; default: one for each "
            "process")
-      .range(1, 1e6);
+      .range(1, 4096);
 }
 
 std::vector<PlannedBatch> training_batches(std::span<const std::int64_t> lengths, const BatchOptions& options,

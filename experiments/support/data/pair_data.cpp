@@ -12,6 +12,7 @@
 #include "experiments/support/text/utf8.h"
 #include "experiments/support/text/words.h"
 #include "tensor/error.h"
+#include "tensor/support/warning.h"
 
 namespace fovea {
 
@@ -150,7 +151,20 @@ void PairDataOptions::add_to(Cli& cli, const std::string& description) {
 }
 
 std::unique_ptr<PairSource> PairDataOptions::open(bool trains) const {
-  if (is_generated(corpus.data)) return generate(corpus.data);
+  if (is_generated(corpus.data)) {
+    std::vector<std::string> unused;
+    for (const auto& [flag, value] : {std::pair("--source", corpus.source),
+                                      {"--target", corpus.target},
+                                      {"--columns", corpus.columns},
+                                      {"--train-set", corpus.train_set},
+                                      {"--dev-set", corpus.dev_set},
+                                      {"--test-set", corpus.test_set}})
+      if (!value.empty()) unused.emplace_back(flag);
+    if (!unused.empty())
+      warn(fmt::format("without effect: {}; the data are generated, and have no files: --data names yours",
+                       listed(unused, ", ")));
+    return generate(corpus.data);
+  }
   ParallelCorpusOptions options = corpus;
   options.needs_training_set = trains;
   options.needs_source = has_source;

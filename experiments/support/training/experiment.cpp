@@ -41,7 +41,12 @@ std::vector<Comparison::Row> trials_of(const std::string& search) {
   std::vector<Comparison::Row> trials;
   for (const GridPoint& one : grid_points(flags)) {
     std::string title;
-    for (const std::string& argument : arguments_of(one.text)) title += (title.empty() ? "" : " ") + argument.substr(2);
+    std::set<std::string> flags_of_trial;
+    for (const std::string& argument : arguments_of(one.text)) {
+      title += (title.empty() ? "" : " ") + argument.substr(2);
+      const std::string flag = argument.substr(0, argument.find('='));
+      require(flags_of_trial.insert(flag).second, "--search '{}': {} has values twice", search, flag);
+    }
     trials.push_back({title, arguments_of(one.text)});
   }
   for (std::size_t k = 0; k < trials.size(); ++k)
