@@ -337,8 +337,8 @@ class PlanCheck {
     x[0] = 0;  // the weight; positions and captures are 1
     const double weight = formula.kernels<double>().value(formula.functor(), x.data());
     require(weight == 0 || std::isnan(weight),
-            "attention: {} makes {} of a weight of 0; it must stay 0, as a query does not see its key: write a product",
-            part, weight);
+            "attention: {} turns a weight of 0 into {}; it must stay 0, because the query does not see its key", part,
+            weight);
   }
 
   void pointer_window(const Part& part, const PointerWindow& window, const std::vector<Capture>& captures,

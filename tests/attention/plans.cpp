@@ -7,6 +7,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "attention/engine/check_plan.h"
+#include "attention/registry.h"
 #include "tests/attention/attentions.h"
 #include "tests/refusal.h"
 
@@ -162,10 +163,41 @@ BOOST_AUTO_TEST_CASE(a_message_names_the_kind_and_the_number_of_a_part) {
 
 BOOST_AUTO_TEST_CASE(weights_of_0_stay_0_and_logits_are_not_divided_by_their_sum) {
   refused(with(&Plan::windows, pointwise(Plus{}, PerHead{numbers({H})})),
-          "attention: window 1 ('plus') makes 1 of a weight of 0; it must stay 0, as a query does not see its key: "
-          "write a product");
+          "attention: window 1 ('plus') turns a weight of 0 into 1; it must stay 0, because the query does not "
+          "see its key");
   refused(with_bias({Renormalization{}}),
           "attention: bias 1 ('Renormalization') divides weights by their sum; add it to the windows of the plan");
+}
+
+BOOST_AUTO_TEST_CASE(heads_have_one_activation) {
+  BOOST_TEST(message_of([] {
+               attention_factory("activation + activation(function=gelu)")({.model_dim = 4, .heads = 2});
+             }) == "activation: two methods set the function of the heads; an attention has one");
+  BOOST_TEST(message_of([] {
+               attention_factory("activation + activation(function=none)")({.model_dim = 4, .heads = 2});
+             }) == "no error");
+}
+
+BOOST_AUTO_TEST_CASE(inputs_have_their_shapes_and_ranges) {
+  auto refusal = [](const std::string& specification, const std::function<void(AttentionInput&)>& change) {
+    auto attention = attention_factory(specification)({.model_dim = 4, .heads = 2});
+    attention->initialise(1);
+    const Variable x(numbers({2, 5, 4}, DType::f32));
+    AttentionInput in{.query = x, .key = x, .value = x};
+    change(in);
+    return message_of([&] { attention->forward(in); });
+  };
+  BOOST_TEST(refusal("global", [](AttentionInput& in) {
+               in.key_lengths = Tensor::full({2, 1}, 3, DType::i32);
+             }) == "attention: the key lengths are i32 [2, 1]; expected one dimension, [B]");
+  BOOST_TEST(refusal("global", [](AttentionInput& in) { in.query_offset = -1; }) ==
+             "attention: the first query is at position -1 (query_offset); it must be in 0 to 2147483648");
+  BOOST_TEST(refusal("window(pointers=given)", [](AttentionInput& in) {
+               in.right_pointer = Tensor::full({1, 1, 1}, 5, DType::i32);
+             }) == "attention: the right_pointer at [0, 0, 0] of [1, 1, 1] is 5; it must be in 0 to 4");
+  BOOST_TEST(refusal("relative_2d", [](AttentionInput& in) {
+               in.grid = Tensor::full({5, 2}, 1 << 25, DType::i32);
+             }) == "attention: the grid at [0, 0] of [5, 2] is 33554432; it must be in -16777216 to 16777216");
 }
 
 BOOST_AUTO_TEST_CASE(heads_must_exist_and_have_one_of_each) {
