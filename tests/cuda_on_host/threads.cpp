@@ -81,7 +81,7 @@ struct Thread {
 // optimisations, has one frame of 272 KiB.
 constexpr std::size_t stack_bytes = std::size_t{2} << 20;
 #else
-constexpr std::size_t stack_bytes = std::size_t{128} << 10;
+constexpr std::size_t stack_bytes = std::size_t{512} << 10;  // second derivatives of long formulas take 128 KiB
 #endif
 
 std::string at(const Site& site) { return fmt::format("{}:{}", site.file, site.line); }
