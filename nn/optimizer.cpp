@@ -59,7 +59,9 @@ NamedTensors Optimizer::state() const {
     for (std::size_t k = 0; k < parameters_.size(); ++k)
       if (state.tensors[k].defined()) out[state.name + '.' + parameters_[k].name] = state.tensors[k];
   for (std::size_t k = 0; k < parameters_.size(); ++k)
-    out[updates_name(parameters_[k])] = Tensor::from<std::int64_t>({updates_of_[k]}, {1});
+    require(out.emplace(updates_name(parameters_[k]), Tensor::from<std::int64_t>({updates_of_[k]}, {1})).second,
+            "optimizer: two parameters are named '{}'; a checkpoint needs a name of its own for each",
+            parameters_[k].name);
   return out;
 }
 
@@ -219,6 +221,18 @@ Tensor root_mean_square(const Tensor& x) {
   return map(Sqrt{}, map(Affine{1 / static_cast<double>(x.elements()), 0}, sum(map(Square{}, x))));
 }
 
+/// x, or ±limit where it is finite and larger.
+struct Limited {
+  static constexpr const char* name = "limited";
+  double limit;
+  template <class T>
+  FOVEA_HD FOVEA_INLINE T operator()(T x) const {
+    using S = typename ScalarOf<T>::type;
+    const T most(static_cast<S>(limit)), greatest(std::numeric_limits<S>::max());
+    return select(abs(x) <= greatest, smaller_of(larger_of(x, -most), most), x);
+  }
+};
+
 /// keep · p − rate · max(1e-3, rms(p)) · u / max(1, rms(u))
 struct AdafactorStep {
   static constexpr const char* name = "adafactor_step";
@@ -263,7 +277,8 @@ void Adafactor::update(const std::vector<std::size_t>& positions, double rate, d
   for (std::size_t k : positions) {
     Tensor p = parameters_[k].variable.value();
     if (p.elements() == 0) continue;
-    const Tensor g = scaled_gradient(parameters_[k], gradient_scale);
+    const Limited limited{p.dtype() == DType::f32 ? 1e14 : 1e140};  // sums of squares are finite
+    const Tensor g = map(limited, scaled_gradient(parameters_[k], gradient_scale));
     const Tensor u = map(Divide{}, g, map(Sqrt{}, mean_square(k, g)));
     const AdafactorStep step{rate, 1 - rate * decay * options_.weight_decay};
     map_into(p, step, p, u, root_mean_square(p), root_mean_square(u));

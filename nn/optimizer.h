@@ -132,7 +132,8 @@ class Lion : public Optimizer {
 /// gradient g:
 ///   v ← β v + (1 − β)(g² + 1e-30), β = 1 − t^−0.8;   of a matrix: the means r over rows and c over columns instead,
 ///   and v = r cᵀ / mean(r).  u = g / √v,  θ ← θ − rate · max(1e-3, rms(θ)) · u / max(1, rms(u)),  rms(x) = √mean(x²)
-/// `rate` is relative to the size of θ; the paper has min(0.01, 1 / √t). Weight decay is decoupled, as in AdamW. Of a
+/// `rate` is relative to the size of θ; the paper has min(0.01, 1 / √t). Finite numbers in g are limited to ±1e14 in
+/// f32 and ±1e140 in f64, because sums of larger squares may be infinite. Weight decay is decoupled, as in AdamW. Of a
 /// parameter with more than two dimensions, the last two are those of matrices.
 class Adafactor : public Optimizer {
  public:

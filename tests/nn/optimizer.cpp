@@ -285,6 +285,21 @@ BOOST_AUTO_TEST_CASE(lion_moves_by_the_rate_where_a_gradient_is_infinite) {
     BOOST_TEST(std::abs(before[std::size_t(k)] - 0.1 * 0.25 * sign - after[std::size_t(k)]) < 1e-6);  // its own rate
 }
 
+BOOST_AUTO_TEST_CASE(adafactor_moves_by_the_sign_of_a_huge_gradient) {
+  for (double size : {1e20, 3e38}) {
+    Parameters model;
+    model.to(test_device());
+    model.initialise(1);
+    for (Variable p : {model.weight, model.bias}) {
+      p.value().fill(1);
+      p.set_grad(here(Tensor::full(p.shape(), -size)));
+    }
+    Adafactor(model.parameters(), {}).step(0.1);
+    BOOST_TEST(std::abs(model.weight.value().to_vector<double>()[0] - 1.1) < 1e-6);
+    BOOST_TEST(std::abs(model.bias.value().to_vector<double>()[0] - 1.025) < 1e-6);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_gradient_of_nan_makes_the_parameter_nan) {
   for (const Case& c : all_optimizers()) {
     Parameters model;
@@ -331,6 +346,15 @@ BOOST_AUTO_TEST_CASE(the_states_of_optimizers_of_different_parameters_fit_into_o
   const std::size_t tensors = all.size() + others.size();
   all.insert(others.begin(), others.end());
   BOOST_TEST(all.size() == tensors);
+}
+
+BOOST_AUTO_TEST_CASE(a_state_needs_a_name_for_each_parameter) {
+  Parameters one, other;
+  std::vector<NamedParameter> both = one.parameters();
+  both.push_back(other.parameters()[0]);
+  const Adam adam(both, {});
+  BOOST_TEST(message_of([&] { adam.state(); }) ==
+             "optimizer: two parameters are named 'weight'; a checkpoint needs a name of its own for each");
 }
 
 BOOST_AUTO_TEST_CASE(the_state_of_another_optimizer_is_refused) {
