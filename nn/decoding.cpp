@@ -176,8 +176,8 @@ class Decoding {
   /// Largest number of tokens before </s> in a hypothesis of this sentence.
   std::int64_t length_limit(std::size_t sentence) const {
     if (options_.max_per_source_token <= 0 || source_lengths_.empty()) return options_.max_length;
-    double wanted = options_.max_per_source_token * static_cast<double>(source_lengths_[sentence]);
-    return std::min(options_.max_length, std::max<std::int64_t>(10, static_cast<std::int64_t>(wanted)));
+    const double most = std::max(10.0, options_.max_per_source_token * static_cast<double>(source_lengths_[sentence]));
+    return most < static_cast<double>(options_.max_length) ? static_cast<std::int64_t>(most) : options_.max_length;
   }
 
   /// Returns the continuations in an order that moves few rows of the decoder's memory. If there are as many
@@ -394,7 +394,7 @@ std::vector<std::vector<Hypothesis>> beam_search(SequenceModel& model, const Dec
   std::vector<Beam> beams(decoding.sentences(), Beam(options));
   while (!decoding.live.empty()) {
     decoding.step();
-    std::vector<std::vector<Continuation>> continuations = continuations_of(decoding, 2 * options.beam);
+    std::vector<std::vector<Continuation>> continuations = continuations_of(decoding, 2LL * options.beam);
     std::vector<Continuation> alive;
     for (std::size_t s = 0; s < beams.size(); ++s) {
       if (continuations[s].empty()) continue;
@@ -489,8 +489,10 @@ std::vector<Hypothesis> sample(SequenceModel& model, const DecodingBatch& batch,
       if (token < 0) {
         exclude(logits, decoding.excluded(row));
         Choices choices = choices_of(logits, options);
-        require(!choices.tokens.empty(), "sampling: in sentence {} all tokens are excluded or have probability 0",
-                from.sentence);
+        require(
+            !choices.tokens.empty(),
+            "sampling: in sentence {} no token can be drawn: each is excluded, has probability 0, or a logit is NaN",
+            from.sentence);
         std::uint32_t word = philox(options.seed, (std::uint64_t{from.sentence} << 32) + t).word[0];
         token = choices.at(static_cast<double>(word) * 0x1p-32);
       }

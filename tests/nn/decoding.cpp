@@ -216,6 +216,22 @@ BOOST_AUTO_TEST_CASE(lengths_and_repetitions_are_kept_to) {
   });
 }
 
+BOOST_AUTO_TEST_CASE(a_beam_and_a_ratio_of_lengths_may_be_huge) {
+  auto model = test_models(plain_attention, plain_attention, plain_attention)[0].make();
+  randomise(*model);
+  const DecodingBatch batch = batch_of(*model, sources);
+  BeamOptions options = beam_options(1);
+  options.min_length = options.max_length = 12;
+  options.max_per_source_token = 1e30;
+  for (const auto& hypotheses : beam_search(*model, batch, options)) BOOST_TEST(hypotheses[0].tokens.size() == 12);
+  options = beam_options(1 << 30);
+  options.max_length = 2;
+  BeamOptions wide = beam_options(100);
+  wide.max_length = 2;
+  const auto found = beam_search(*model, batch, options), expected = beam_search(*model, batch, wide);
+  for (std::size_t s = 0; s < found.size(); ++s) BOOST_TEST(same(found[s], expected[s]));
+}
+
 BOOST_AUTO_TEST_CASE(a_reference_can_be_forced_wholly_or_in_part) {
   for_every_model([](SequenceModel& model) {
     const Sentences references{{4, 4, 1, 7}, {}, {8, 5}, {6, 1, 5}};
