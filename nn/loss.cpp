@@ -123,7 +123,7 @@ LossAndGradients project(const Variable& states, const Variable& weight, const V
     gradient = Tensor::empty({N + are_some, rows.size(1)}, rows.dtype(), rows.device());
     gradient.slice(0, N, N + are_some).fill(0);
   }
-  const std::int64_t block = std::max<std::int64_t>(block_logits / V / 64 * 64, 64);
+  const std::int64_t block = std::max<std::int64_t>(block_logits / std::max<std::int64_t>(V, 1) / 64 * 64, 64);
   for (std::int64_t begin = 0; begin < N; begin += block) {
     const std::int64_t end = std::min(begin + block, N);
     add_block(total, rows.slice(0, begin, end), weight.value(), bias.defined() ? bias.value() : Tensor(),

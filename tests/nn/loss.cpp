@@ -137,4 +137,8 @@ BOOST_AUTO_TEST_CASE(losses_refuse_what_does_not_fit) {
                binary_cross_entropy_loss(logits, random_tensor({2, 4}, 1));
              }) ==
              "binary_cross_entropy_loss: the logits are f64 [2, 5], the targets f64 [2, 4]; both must have one shape");
+  const Variable states(random_tensor({2, 3}, 1)), no_classes(here(Tensor::zeros({3, 0}, DType::f64)));
+  BOOST_TEST(error_of([&] {
+               projected_cross_entropy(states, no_classes, {}, Tensor::from<std::int32_t>({0, 1}, {2})).item();
+             }).find("there is nothing to choose from") != std::string::npos);
 }
