@@ -60,6 +60,7 @@ Variable LstmLayer::forward(const Variable& x, const RealSteps& real, std::span<
 }
 
 Lstm::Lstm(const LstmOptions& options) : options_(options), dropout_(options.dropout) {
+  require(options.layers >= 1, "Lstm: there are {} layers; it must be at least 1", options.layers);
   std::int64_t input_dim = options.input_dim;
   for (int layer = 0; layer < options.layers; ++layer) {
     layers_.push_back(std::make_unique<LstmLayer>(input_dim, options.dim, options.bidirectional));
@@ -75,6 +76,10 @@ LstmOutput Lstm::forward(const Variable& x, const Tensor& lengths, const std::ve
   std::size_t directions = options_.bidirectional ? 2 : 1, wanted = layers_.size() * directions;
   require(initial.empty() || initial.size() == wanted,
           "Lstm: there are {} initial states; expected {}, one for each layer and direction", initial.size(), wanted);
+  for (const LstmState& state : initial)
+    for (const Variable* one : {&state.hidden, &state.cell})
+      require(one->defined() && one->shape() == Shape{x.size(0), options_.dim},
+              "Lstm: a tensor of an initial state is {}; expected [{}, {}]", *one, x.size(0), options_.dim);
   RealSteps real = real_steps(lengths, x.size(0), x.size(1), x.device());
   LstmOutput out;
   Variable states = transpose(x, 0, 1);  // time first, so that each step is contiguous

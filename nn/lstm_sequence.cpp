@@ -58,11 +58,12 @@ LstmSequence lstm_sequence_composed(const Variable& input_gates, const Variable&
   LstmState state = initial;
   for (std::int64_t step = 0; step < T; ++step) {
     auto t = static_cast<std::size_t>(step_at(step, T, backward));
+    const bool padded = static_cast<std::int64_t>(t) >= real.unpadded;
+    const Tensor active = padded ? real.active.select(0, static_cast<std::int64_t>(t)) : Tensor();
+    // padding may hold NaN, which second derivatives would multiply by 0
+    if (padded) gates[t] = where(active, gates[t], constant_like(input_gates, 0));
     LstmState next = lstm_cell(gates[t] + matmul(state.hidden, hidden_weight), state.cell);
-    if (static_cast<std::int64_t>(t) >= real.unpadded) {
-      Tensor active = real.active.select(0, static_cast<std::int64_t>(t));
-      next = {where(active, next.hidden, state.hidden), where(active, next.cell, state.cell)};
-    }
+    if (padded) next = {where(active, next.hidden, state.hidden), where(active, next.cell, state.cell)};
     state = next;
     hidden[t] = unsqueeze(state.hidden, 0);
   }
