@@ -99,6 +99,9 @@ TransformerLayer::TransformerLayer(const TransformerOptions& options, int layer,
       child(name, *part.feed_forward);
     } else {
       part.attention = sub_layer.attention(attention_shape(options, layer, part.cross ? Place::cross : place));
+      require(part.attention->output_dim() == options.model_dim,
+              "attention: its result is {} wide; a layer adds it to states of width {}, so it must be as wide",
+              part.attention->output_dim(), options.model_dim);
       child(name, *part.attention);
     }
     part.norm = make_norm(options.norm_kind, options.model_dim, options.norm_epsilon);
@@ -159,6 +162,7 @@ TransformerStack::TransformerStack(const TransformerOptions& options, Place plac
       has_cross_(std::any_of(sub_layers.begin(), sub_layers.end(),
                              [](const SubLayer& s) { return s.kind == SubLayer::Kind::cross; })),
       recompute_(options.recompute) {
+  require(options.layers >= 0, "{}: there are {} layers; it must be at least 0", what_, options.layers);
   for (int layer = 0; layer < options.layers; ++layer) {
     layers_.push_back(std::make_unique<TransformerLayer>(options, layer, place, sub_layers));
     child(std::to_string(layer), *layers_.back());

@@ -174,6 +174,18 @@ BOOST_AUTO_TEST_CASE(the_factory_is_told_where_each_attention_sits) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_stack_refuses_what_cannot_be_added_or_counted) {
+  auto narrow = [](AttentionShape shape) {
+    shape.model_dim = 4;
+    return plain_attention(shape);
+  };
+  BOOST_TEST(error_of([&] { TransformerStack(small(Norm::pre), Place::encoder, encoder_layer(narrow)); }) ==
+             "attention: its result is 4 wide; a layer adds it to states of width 6, so it must be as wide");
+  BOOST_TEST(error_of([&] {
+               TransformerStack(small(Norm::pre, -1), Place::decoder, encoder_layer(plain_attention));
+             }) == "decoder: there are -1 layers; it must be at least 0");
+}
+
 BOOST_AUTO_TEST_CASE(traces_have_one_entry_per_attention) {
   TransformerStack decoder(small(Norm::pre, 3), Place::decoder, decoder_layer(plain_attention, plain_attention));
   randomise(decoder);
