@@ -123,7 +123,7 @@ void add_to_plan(Plan& all, Plan own, const AttentionContext& in, HeadRange head
   // a part without a head range acts on all heads of the method
   auto placed = [&](HeadRange part) {
     part = resolved(part, heads.count);
-    require(part.first >= 0 && part.first + part.count <= heads.count,
+    require(part.first >= 0 && part.count <= heads.count - part.first,
             "attention: a method's plan has a part for {} heads from head {} on; the method has heads 1 to {}",
             part.count, part.first + 1, heads.count);
     return HeadRange{heads.first + part.first, part.count};

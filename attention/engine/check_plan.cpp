@@ -1,5 +1,6 @@
 #include "attention/engine/check_plan.h"
 
+#include <cmath>
 #include <string>
 
 namespace fovea {
@@ -68,6 +69,8 @@ bool fits(const Shape& x, const Shape& shape) {
   return true;
 }
 
+constexpr std::int64_t largest_clip = std::int64_t{1} << 40;
+
 class PlanCheck {
  public:
   explicit PlanCheck(const AttentionContext& in) : in_(in) {
@@ -87,9 +90,9 @@ class PlanCheck {
 
   void check(const Plan& plan) {
     scores(plan);
-    pair_terms("score change", plan.score_changes);
-    pair_terms("bias", plan.biases);
-    pair_terms("window", plan.windows);
+    pair_terms("score change", plan.score_changes, false);
+    pair_terms("bias", plan.biases, false);
+    pair_terms("window", plan.windows, true);
     for_parts("value term", plan.values, [&](Part part, const RelativeValues& term, std::int64_t) {
       part.name = "RelativeValues";
       value_term(part, term);
@@ -130,8 +133,8 @@ class PlanCheck {
     for_parts("mask", plan.masks, [&](const Part& part, const HeadMask& own, std::int64_t h) {
       const Shape pairs{B_, h, I_, J_};
       require(own.mask.defined() && (own.mask.dtype() == DType::boolean || own.mask.dtype() == DType::u8) &&
-                  fits(own.mask.shape(), pairs),
-              "attention: {} is {}; it must be bool or u8 and broadcast to {}", part, own.mask, pairs);
+                  fits(own.mask.shape(), pairs) && own.mask.rank() > 0 && own.mask.size(-1) == J_,
+              "attention: {} is {}; it must be bool or u8 {}, where all but the last may be 1", part, own.mask, pairs);
       on_one_device(part, {"mask"}, own.mask);
     });
     one_for_each_head("score", plan.scores);
@@ -158,7 +161,7 @@ class PlanCheck {
   /// The number of heads that a part acts on.
   std::int64_t heads(const Part& part, HeadRange own) const {
     if (own.count == 0 && own.first == 0) return H_;
-    require(own.first >= 0 && own.count > 0 && own.first + own.count <= H_,
+    require(own.first >= 0 && own.count > 0 && own.count <= H_ - own.first,
             "attention: {} acts on {} heads from head {} on; there are heads 1 to {}", part, own.count, own.first + 1,
             H_);
     return own.count;
@@ -230,7 +233,8 @@ class PlanCheck {
       case Per::key_vector:
         return broadcast_to(part, tensor, x, {B_, h, J_, width});
       case Per::offset: {
-        require(own.clip >= 0, "attention: {}: {} has the clip {}; it must be at least 0", part, tensor, own.clip);
+        require(0 <= own.clip && own.clip <= largest_clip, "attention: {}: {} has the clip {}; it must be in 0 to {}",
+                part, tensor, own.clip, largest_clip);
         const std::int64_t offsets = 2 * own.clip + 1;
         const Shape tables{B_, h, I_, offsets};
         require(x.defined() && x.rank() > 0 && width == offsets && fits(x.shape(), tables),
@@ -302,7 +306,7 @@ class PlanCheck {
     of_one_type(part, {"weight"}, x);
   }
 
-  void pair_terms(const char* kind, const std::vector<PairTerm>& terms) {
+  void pair_terms(const char* kind, const std::vector<PairTerm>& terms, bool of_weights) {
     for (std::size_t k = 0; k < terms.size(); ++k) {
       const PairTerm& term = terms[k];
       const auto* formula = std::get_if<PointwiseFormula>(&term.what);
@@ -317,13 +321,24 @@ class PlanCheck {
       } else if (const auto* window = std::get_if<PointerWindow>(&term.what)) {
         pointer_window(part, *window, term.captures, h);
       } else if (std::holds_alternative<Renormalization>(term.what)) {
+        require(of_weights, "attention: {} divides weights by their sum; add it to the windows of the plan", part);
         number_of_captures(part, term.captures, 0);
       } else {
         require(std::get<std::shared_ptr<const CustomTerm>>(term.what) != nullptr,
                 "attention: {} has no CustomTerm; give it one", part);
       }
       captures(part, term.captures, h);
+      if (formula && of_weights) keeps_zero(part, *formula);
     }
+  }
+  /// Throws for a change of weights that gives weight to keys that a query does not see.
+  void keeps_zero(const Part& part, const PointwiseFormula& formula) const {
+    std::vector<double> x(3 + static_cast<std::size_t>(formula.captures()), 1);
+    x[0] = 0;  // the weight; positions and captures are 1
+    const double weight = formula.kernels<double>().value(formula.functor(), x.data());
+    require(weight == 0 || std::isnan(weight),
+            "attention: {} turns a weight of 0 into {}; it must stay 0, because the query does not see its key", part,
+            weight);
   }
 
   void pointer_window(const Part& part, const PointerWindow& window, const std::vector<Capture>& captures,
@@ -341,7 +356,8 @@ class PlanCheck {
 
   void value_term(const Part& part, const RelativeValues& term) const {
     number_of_captures(part, term.captures, 1);
-    require(term.clip >= 0, "attention: {}: the clip is {}; it must be at least 0", part, term.clip);
+    require(0 <= term.clip && term.clip <= largest_clip, "attention: {}: the clip is {}; it must be in 0 to {}", part,
+            term.clip, largest_clip);
     exact(part, capture_name(term.captures[0], 0), term.captures[0].value, {2 * term.clip + 1, in_.value.size(3)});
   }
 

@@ -15,6 +15,7 @@ namespace {
 /// Throws Error for lengths outside 0 … J; for those on a GPU, when the host next waits for it.
 void check_lengths(const AttentionInput& input, std::int64_t J) {
   const Tensor& lengths = input.key_lengths;
+  require(lengths.rank() == 1, "attention: the key lengths are {}; expected one dimension, [B]", lengths);
   require(lengths.shape().elements() == input.key.size(0),
           "attention: there are {} key lengths for {} sentences; expected one for each", lengths.shape().elements(),
           input.key.size(0));
@@ -119,6 +120,10 @@ Variable focus_of_heads(const Variable& focus, std::int64_t B) {
 }  // namespace
 
 AttentionContext context_of(const AttentionInput& input, Place place) {
+  constexpr std::int64_t farthest = std::int64_t{1} << 31;
+  require(0 <= input.query_offset && input.query_offset <= farthest,
+          "attention: the first query is at position {} (query_offset); it must be in 0 to {}", input.query_offset,
+          farthest);
   std::int64_t B = input.query.size(0), I = input.query.size(1), J = input.key_count();
   require(!input.step_input.defined() ||
               (input.step_input.rank() == 3 && input.step_input.size(0) == B && input.step_input.size(1) == I),
@@ -235,7 +240,9 @@ Variable checked_pointer(const char* name, const Variable& pointer, const Shape&
           "attention: {} is {}; expected positions, i32 or i64 [{}, {}, {}], or distributions over the keys, floating "
           "point {}; all sizes but the number of keys may be 1",
           name, pointer, pairs[0], pairs[1], pairs[2], pairs);
-  return position ? Variable(pointer.value().to(dtype)) : cast(pointer, dtype);
+  if (!position) return cast(pointer, dtype);
+  require_between("attention", name, pointer.value(), 0, pairs[3] - 1);
+  return pointer.value().to(dtype);
 }
 
 /// Rows and columns of the tokens first ≤ t < first + count, [B or 1, 1, count, 2], in the type of `like`.
@@ -256,6 +263,8 @@ void add_grid(AttentionContext& in, const AttentionInput& input, const Shape& pa
               (grid.shape() == Shape{J, 2} || grid.shape() == Shape{1, J, 2} || grid.shape() == Shape{pairs[0], J, 2}),
           "attention: the grid is {}; expected the row and column of each token, i32 or i64 [{}, {}, 2] or [{}, 2]",
           grid, pairs[0], J, J);
+  constexpr std::int64_t largest = 1 << 24;  // differences are exact in f32
+  require_between("attention", "grid", grid, -largest, largest);
   in.query_grid = tokens_of_grid(grid, in.query_offset, I, input.query);
   in.key_grid = tokens_of_grid(grid, 0, J, input.query);
 }

@@ -14,6 +14,8 @@ HeadActivation::HeadActivation(const MethodShape& shape, const Options& options)
 }
 
 void HeadActivation::change(Surroundings& surroundings) const {
+  require(!surroundings.activation || options_.function == Function::none,
+          "activation: two methods set the function of the heads; an attention has one");
   if (options_.width > 0) surroundings.value_dim = options_.width;
   switch (options_.function) {
     case Function::none:

@@ -6,6 +6,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "attention/engine/check_plan.h"
+#include "attention/registry.h"
 #include "tests/attention/attentions.h"
 #include "tests/refusal.h"
 
@@ -116,7 +117,7 @@ BOOST_AUTO_TEST_CASE(captures_must_have_their_shapes) {
                     "+ 1) or broadcast to [2, 3, 4, 7] without changing the last dimension",
                     found));
   refused(with_bias(pointwise(Plus{}, PerOffset{numbers({1}), -1})),
-          "attention: bias 1 ('plus'): capture 1 (PerOffset) has the clip -1; it must be at least 0");
+          "attention: bias 1 ('plus'): capture 1 (PerOffset) has the clip -1; it must be in 0 to 1099511627776");
   refused(with_bias(pointwise(Plus{}, PerHead{Variable()})),
           "attention: bias 1 ('plus'): capture 1 (PerHead) is undefined; it must broadcast to [3]");
   refused(with_bias(pointwise(Plus{}, PerKey{numbers({J}, DType::f32)})),
@@ -143,10 +144,50 @@ BOOST_AUTO_TEST_CASE(a_message_names_the_kind_and_the_number_of_a_part) {
           "attention: score change 1 ('plus'): capture 1 (PerHead) is f64 [2]; it must broadcast to [1]");
 }
 
+BOOST_AUTO_TEST_CASE(weights_of_0_stay_0_and_logits_are_not_divided_by_their_sum) {
+  refused(with(&Plan::windows, pointwise(Plus{}, PerHead{numbers({H})})),
+          "attention: window 1 ('plus') turns a weight of 0 into 1; it must stay 0, because the query does not "
+          "see its key");
+  refused(with_bias({Renormalization{}}),
+          "attention: bias 1 ('Renormalization') divides weights by their sum; add it to the windows of the plan");
+}
+
+BOOST_AUTO_TEST_CASE(heads_have_one_activation) {
+  BOOST_TEST(message_of([] {
+               attention_factory("activation + activation(function=gelu)")({.model_dim = 4, .heads = 2});
+             }) == "activation: two methods set the function of the heads; an attention has one");
+  BOOST_TEST(message_of([] {
+               attention_factory("activation + activation(function=none)")({.model_dim = 4, .heads = 2});
+             }) == "no error");
+}
+
+BOOST_AUTO_TEST_CASE(inputs_have_their_shapes_and_ranges) {
+  auto refusal = [](const std::string& specification, const std::function<void(AttentionInput&)>& change) {
+    auto attention = attention_factory(specification)({.model_dim = 4, .heads = 2});
+    attention->initialise(1);
+    const Variable x(numbers({2, 5, 4}, DType::f32));
+    AttentionInput in{.query = x, .key = x, .value = x};
+    change(in);
+    return message_of([&] { attention->forward(in); });
+  };
+  BOOST_TEST(refusal("global", [](AttentionInput& in) {
+               in.key_lengths = Tensor::full({2, 1}, 3, DType::i32);
+             }) == "attention: the key lengths are i32 [2, 1]; expected one dimension, [B]");
+  BOOST_TEST(refusal("global", [](AttentionInput& in) { in.query_offset = -1; }) ==
+             "attention: the first query is at position -1 (query_offset); it must be in 0 to 2147483648");
+  BOOST_TEST(refusal("window(pointers=given)", [](AttentionInput& in) {
+               in.right_pointer = Tensor::full({1, 1, 1}, 5, DType::i32);
+             }) == "attention: the right_pointer at [0, 0, 0] of [1, 1, 1] is 5; it must be in 0 to 4");
+  BOOST_TEST(refusal("relative_2d", [](AttentionInput& in) {
+               in.grid = Tensor::full({5, 2}, 1 << 25, DType::i32);
+             }) == "attention: the grid at [0, 0] of [5, 2] is 33554432; it must be in -16777216 to 16777216");
+}
+
 BOOST_AUTO_TEST_CASE(heads_must_exist_and_have_one_of_each) {
   PairTerm term = pointwise(Plus{}, PerHead{numbers({1})});
   for (const auto& [heads, found] :
        {std::pair(HeadRange{2, 2}, "2 heads from head 3"), std::pair(HeadRange{-1, 2}, "2 heads from head 0"),
+        std::pair(HeadRange{INT64_MAX - 1, 1}, "1 heads from head 9223372036854775807"),
         std::pair(HeadRange{1, 0}, "0 heads from head 2"), std::pair(HeadRange{0, -1}, "-1 heads from head 1")}) {
     term.heads = heads;
     refused(with_bias(term), fmt::format("attention: bias 1 ('plus') acts on {} on; there are heads 1 to 3", found));
@@ -185,7 +226,7 @@ BOOST_AUTO_TEST_CASE(value_terms_and_windows_must_have_their_captures) {
   refused(with(&Plan::values, RelativeValues{3, {{Per::whole, numbers({7, 6})}}}),
           "attention: value term 1 ('RelativeValues'): capture 1 (a whole tensor) is f64 [7, 6]; it must be [7, 7]");
   refused(with(&Plan::values, RelativeValues{-1, {{Per::whole, numbers({7, 7})}}}),
-          "attention: value term 1 ('RelativeValues'): the clip is -1; it must be at least 0");
+          "attention: value term 1 ('RelativeValues'): the clip is -1; it must be in 0 to 1099511627776");
   refused(with_bias({std::shared_ptr<const CustomTerm>()}), "attention: bias 1 has no CustomTerm; give it one");
   PointerWindow window{};
   window.segment = 1;
@@ -239,11 +280,13 @@ BOOST_AUTO_TEST_CASE(hard_windows_and_masks_must_have_their_shapes) {
           "attention: always-seen range 1: 'end' is i32 [2, 1, 1, 1]; it must be i32 and broadcast "
           "to [2, 3, 4]");
   refused(with(&Plan::masks, HeadMask{Tensor::zeros({I, J}, DType::i32)}),
-          "attention: mask 1 is i32 [4, 6]; it must be bool or u8 and broadcast to [2, 3, 4, 6]");
+          "attention: mask 1 is i32 [4, 6]; it must be bool or u8 [2, 3, 4, 6], where all but the last may be 1");
   refused(with(&Plan::masks, HeadMask{Tensor::zeros({J, I}, DType::boolean), {1, 1}}),
-          "attention: mask 1 is bool [6, 4]; it must be bool or u8 and broadcast to [2, 1, 4, 6]");
+          "attention: mask 1 is bool [6, 4]; it must be bool or u8 [2, 1, 4, 6], where all but the last may be 1");
+  refused(with(&Plan::masks, HeadMask{Tensor::zeros({I, 1}, DType::boolean)}),
+          "attention: mask 1 is bool [4, 1]; it must be bool or u8 [2, 3, 4, 6], where all but the last may be 1");
   refused(with(&Plan::masks, HeadMask{}),
-          "attention: mask 1 is undefined; it must be bool or u8 and broadcast to [2, 3, 4, 6]");
+          "attention: mask 1 is undefined; it must be bool or u8 [2, 3, 4, 6], where all but the last may be 1");
 }
 
 BOOST_AUTO_TEST_CASE(results_of_parts_written_by_hand_must_have_their_shapes) {
