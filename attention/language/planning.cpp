@@ -62,7 +62,7 @@ struct PlannedGroup {
   for (const Combination& known : combinations()) names.emplace_back(known.card.name);
   std::string advice = did_you_mean(written.name, names);
   fail_at(text, written.column, "no method " + in_quotes(written.name),
-          advice.empty() ? "; attend --list, or fovea.methods() in Python, has all methods" : advice);
+          advice.empty() ? "; attend --list prints all methods" : advice);
 }
 
 PlannedMethod plan_method(const std::string& text, const MethodText& written) {

@@ -36,10 +36,7 @@ BOOST_AUTO_TEST_CASE(errors_point_at_the_column) {
   for (int k = 0; k < 60; ++k) sum += "+gaussian";
   const std::string shown = error_of(sum + "+nothing+" + sum);  // of a long text, what is around the column
   BOOST_TEST(shown.starts_with("'...an+gaussian+"), shown);
-  BOOST_TEST(
-      shown.ends_with(
-          "...': no method 'nothing' (column 548); attend --list, or fovea.methods() in Python, has all methods"),
-      shown);
+  BOOST_TEST(shown.ends_with("...': no method 'nothing' (column 548); attend --list prints all methods"), shown);
   BOOST_TEST(shown.size() < 180u);
   BOOST_TEST(error_of("gausian(window=query)") ==
              "'gausian(window=query)': no method 'gausian' (column 1); did you mean 'gaussian'?");
@@ -144,7 +141,8 @@ BOOST_AUTO_TEST_CASE(errors_in_formulas_say_what_is_wrong_and_where) {
   BOOST_TEST(error("z − slope") == "'z − slope': unexpected '−' (column 3); expected an operator or the end");
   BOOST_TEST(error("z * ") == "'z * ': ends too early (column 5); expected a number, a name or '('");
   BOOST_TEST(error("z * slope ** 0.5") ==
-             "'z * slope ** 0.5': an exponent is a whole number from 1 to 16 (column 14); a ** b is exp(b * log(a))");
+             "'z * slope ** 0.5': an exponent is a whole number from 1 to 16 (column 14); write sqrt(a), 1 / a, or "
+             "exp(b * log(a)) for a > 0");
   BOOST_TEST(error("exp(z, slope)") == "'exp(z, slope)': exp has 2 arguments (column 1); expected 1");
   BOOST_TEST(error("where(slope, z, 0)") ==
              "'where(slope, z, 0)': found a number where a condition is expected (column 7); compare it, as in j <= i");

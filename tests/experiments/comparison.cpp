@@ -116,7 +116,7 @@ BOOST_AUTO_TEST_CASE(rows_that_are_none_or_the_same_are_refused) {
   BOOST_TEST(refusal("global; gaussian;global") == "--compare: there are two rows 'global'; rows need different names");
   BOOST_TEST(
       refusal("a b; a-b") ==
-      "--compare: the rows 'a/b' and 'a-b' would share the folder a-b; name one, as in \"mine: --attention ...\"");
+      "--compare: the rows 'a b' and 'a-b' would share the folder a-b; name one, as in \"mine: --attention ...\"");
   BOOST_TEST(refusal("日本; 中文") == "no error");
   BOOST_TEST(refusal("w: --dim {1,1}") == "--compare: there are two rows 'w 1'; rows need different names");
   BOOST_TEST(refusal(" ; ").starts_with("--compare: ' ; ' has no rows"));
