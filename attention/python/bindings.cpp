@@ -264,6 +264,7 @@ class Call {
       input_.*member = x;
     }
     require_known("input", arrays, known);
+    require(input_.query.defined(), "query: found None; expected an array [B, I, d]");
     dtype_ = dtypes_.front();
     if (!input_.key.defined()) input_.key = input_.query;
     if (!input_.value.defined()) input_.value = input_.key;

@@ -4,7 +4,7 @@ import types
 
 import torch
 
-from . import _array, _arrays, _call, _check, _dict, _parameters, _shape, pointwise
+from . import _array, _arrays, _call, _check, _dict, _parameters, _shape, _whole, pointwise
 
 __all__ = ["attention", "initial_parameters", "pointwise", "Attention", "MultiheadAttention"]
 
@@ -85,7 +85,7 @@ def _apply(specification, shape, inputs, parameters, *, causal, train, trace=Non
     """The output of a call on tensors by name, of which `further` has those that a user has named."""
     for name in further:
         if name not in _FURTHER_INPUTS:
-            known = ("lengths", "allowed", "causal", "parameters", "trace", *_FURTHER_INPUTS)
+            known = ("lengths", "allowed", "causal", "dropout", "place", "parameters", "trace", *_FURTHER_INPUTS)
             near = [_NAMES_OF_TORCH[name]] if name in _NAMES_OF_TORCH else difflib.get_close_matches(name, known, 1)
             raise ValueError(f"there is no argument '{name}'; " + (f"did you mean '{near[0]}'?" if near else
                              f"further inputs are {', '.join(_FURTHER_INPUTS)}"))
@@ -111,7 +111,7 @@ def attention(query, key, value, specification="global", *, parameters=None, len
                    their initial values. A capture of pointwise(...) may have a number for each sentence, query and key
     lengths        [B], the numbers of keys that are no padding
     allowed        bool [B or 1, H or 1, I or 1, J], true where a query may see a key. A query that sees none has the
-                   output 0. Of the two only lengths is the length that methods such as gaussian scale by
+                   output 0. Methods such as gaussian scale by lengths, never by allowed
     dropout        the probability with which a weight is dropped, by torch's seed
     causal         whether query i sees only the keys up to i + J - I. The positions of the queries then begin at J - I,
                    also of a single one that is decoded with the keys of all tokens before it; without causal, at 0
@@ -146,11 +146,15 @@ def attention(query, key, value, specification="global", *, parameters=None, len
     return out.unflatten(2, (heads, -1)).transpose(1, 2)
 
 
-def initial_parameters(specification, *, heads, head_dim):
-    """The parameters that attention() needs for heads of this width, by name, with their initial values."""
-    found = _parameters(f"classic({_check(specification)}, heads={heads})", _shape(heads * head_dim, heads, "encoder"),
-                        _seed())
-    return {name: torch.from_dlpack(value).clone() for name, value in found}
+def initial_parameters(specification, *, heads, head_dim, value_dim=None, place="encoder"):
+    """The parameters that attention() needs in this place for heads of this width, by name, with their initial values.
+    value_dim is the width of a value, that of the other heads without it.
+    """
+    heads, head_dim = _whole("heads", heads, 1, 2**15), _whole("head_dim", head_dim, 1, 2**15)
+    value_dim = head_dim if value_dim is None else _whole("value_dim", value_dim, 1, 2**15)
+    found = _parameters(f"classic({_check(specification)}, heads={heads})",
+                        _shape(heads * head_dim, heads, place, value_dim=heads * value_dim), _seed())
+    return {name: torch.from_dlpack(value).to(torch.get_default_dtype(), copy=True) for name, value in found}
 
 
 class Attention(torch.nn.Module):
@@ -193,7 +197,8 @@ class Attention(torch.nn.Module):
         that stand for the module's parameters of these names in this call, such as a capture of pointwise(...) that
         has a number for each query.
         """
-        if self.place == "encoder" and key is not None and key.ndim == 3 and key.shape[1] != query.shape[1]:
+        are_tensors = isinstance(query, torch.Tensor) and isinstance(key, torch.Tensor)
+        if self.place == "encoder" and are_tensors and query.ndim == key.ndim == 3 and key.shape[1] != query.shape[1]:
             raise ValueError(f"key: found {key.shape[1]} tokens for {query.shape[1]} queries; expected as many in "
                              "place='encoder'; place='cross' is for keys of another sequence")
         own = {name: getattr(self._owner(name), name.rpartition(".")[2]) for name in self._names}
@@ -219,8 +224,8 @@ class MultiheadAttention(Attention):
     """Stands for torch.nn.MultiheadAttention with batch_first=True, also as `self_attn` of TransformerEncoderLayer.
 
     The masks have PyTorch's meaning: true, or -inf, hides a key. A mask with other numbers is a ValueError: a bias is a
-    method of the specification. A padding mask that hides only the end of a sentence gives the length that methods
-    scale by, and a causal attn_mask with is_causal=True the lengths of causal attention.
+    method of the specification. A padding mask that hides only the end of a sentence says its length to methods that
+    scale by it, as lengths do, and with a causal attn_mask query i has the length i + 1, as in a decoder.
     """
 
     batch_first = True
@@ -253,7 +258,8 @@ class MultiheadAttention(Attention):
         if attn_mask is not None:
             matrix = (query.shape[1], key.shape[1])
             pairs = _seen("attn_mask", attn_mask, matrix, (query.shape[0] * self.num_heads, *matrix))
-            causal = is_causal and matrix[0] == matrix[1] and torch.equal(pairs, torch.ones(matrix).tril().bool())
+            causal = (self.place == "encoder" and matrix[0] == matrix[1]
+                      and bool((pairs == torch.ones(matrix).tril().bool()).all()))
             if not causal:
                 pairs = pairs if pairs.ndim == 2 else pairs.unflatten(0, (-1, self.num_heads))
                 allowed = pairs[(None,) * (4 - pairs.ndim)] & (True if allowed is None else allowed)

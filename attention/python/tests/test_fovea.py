@@ -510,12 +510,14 @@ def test_each_sentence_has_the_length_of_its_own_padding():
     assert (one[1] - other[1]).abs().max() > 1e-3
 
 
-def test_a_causal_mask_with_its_hint_gives_the_lengths_of_causal_attention():
+def test_a_causal_mask_gives_the_lengths_of_causal_attention():
     attention, x = MultiheadAttention("gaussian", 8, 2), states(5, torch.float32, width=8)
     mask = torch.nn.Transformer.generate_square_subsequent_mask(5)
     out = attention(x, x, x, attn_mask=mask, is_causal=True)[0]
     torch.testing.assert_close(out[:, :3], attention(x[:, :3], x[:, :3], x[:, :3], attn_mask=mask[:3, :3],
                                                      is_causal=True)[0])
+    for same in (mask, mask.expand(4, 5, 5)):
+        assert torch.equal(attention(x, x, x, attn_mask=same)[0], out)
     decoder = Attention("gaussian", model_dim=8, heads=2, place="decoder")
     decoder.load_state_dict(attention.state_dict())
     torch.testing.assert_close(out, decoder(x))

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 import fovea
-from fovea.torch import Attention, attention, pointwise
+from fovea.torch import Attention, attention, initial_parameters, pointwise
 from test_fovea import randomised, states
 
 B, H, I, J, D = 2, 3, 5, 7, 4
@@ -255,6 +255,14 @@ def test_a_mistake_is_a_value_error_of_one_line(wrong, message):
     with pytest.raises(ValueError, match=message) as error:
         wrong()
     assert "\n" not in str(error.value)
+
+
+def test_initial_parameters_are_all_that_a_call_needs():
+    for specification, causal in (("relative", False), ("forgetting", True), ("gaussian", True)):
+        start = initial_parameters(specification, heads=H, head_dim=D, value_dim=6,
+                                   place="decoder" if causal else "encoder")
+        attention(heads(I).float(), heads(I).float(), heads(I, 6).float(), specification, parameters=start,
+                  causal=causal)
 
 
 def of_script(name, *arguments):

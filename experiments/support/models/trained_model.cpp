@@ -32,8 +32,8 @@ void warn_of_training_flags(const Cli& cli, bool evaluates) {
       if (cli.given(flag) && cli.origin_of(flag).empty()) unused.emplace_back(flag);
   };
   look_at({"--updates", "--schedule", "--rate", "--clip", "--optimizer", "--evaluate-every", "--patience", "--average",
-           "--keep", "--init", "--label-smoothing", "--jobs", "--only"});
-  if (!evaluates) look_at({"--compare", "--search", "--seeds", "--data", "--metrics", "--select"});
+           "--keep", "--init", "--label-smoothing"});
+  if (!evaluates) look_at({"--compare", "--search", "--seeds", "--data", "--metrics", "--select", "--jobs", "--only"});
   if (!unused.empty()) warn(fmt::format("without effect, because nothing is trained: {}", listed(unused, ", ")));
 }
 
