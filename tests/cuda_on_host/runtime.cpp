@@ -30,7 +30,7 @@ struct CUevent_st {
 
 namespace {
 
-struct Operation {
+struct QueuedOperation {
   const char* name;
   std::function<void()> run;
   CUevent_st* awaited = nullptr;  ///< the operation can run once this event has completed so often
@@ -40,7 +40,7 @@ struct Operation {
 }  // namespace
 
 struct CUstream_st {
-  std::deque<Operation> queue;
+  std::deque<QueuedOperation> queue;
 };
 
 namespace fovea::cuda_on_host {
@@ -86,7 +86,7 @@ class Runtime {
     return error;
   }
 
-  void enqueue(CUstream_st* stream, Operation operation) {
+  void enqueue(CUstream_st* stream, QueuedOperation operation) {
     stream->queue.push_back(std::move(operation));
     if (stream->queue.size() > longest_queue) remember(run_until([stream] { return stream->queue.empty(); }));
   }
@@ -142,7 +142,7 @@ class Runtime {
  private:
   static bool can_run(const CUstream_st* stream) {
     if (stream->queue.empty()) return false;
-    const Operation& first = stream->queue.front();
+    const QueuedOperation& first = stream->queue.front();
     return !first.awaited || first.awaited->completed >= first.times;
   }
 
@@ -152,7 +152,7 @@ class Runtime {
       if (can_run(stream)) ready.push_back(stream);
     require(!ready.empty(), "streams wait for each other's events, or for one that nothing records: none can go on");
     CUstream_st* chosen = ready[std::uniform_int_distribution<std::size_t>(0, ready.size() - 1)(random_)];
-    Operation operation = std::move(chosen->queue.front());
+    QueuedOperation operation = std::move(chosen->queue.front());
     chosen->queue.pop_front();
     if (operation.run) operation.run();
   }
