@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstdint>
 #include <initializer_list>
+#include <span>
 #include <unordered_map>
 #include <utility>
 
@@ -162,7 +163,10 @@ class CommonSubsequences {
     std::vector<std::uint64_t> of_rare_word(width_);
     std::unordered_map<int, std::vector<std::uint64_t>> of_frequent_words;  // at most 64 words
     for (std::size_t i = 0; i < reference.size(); ++i) {
-      const auto same = std::ranges::equal_range(places, reference[i], {}, &std::pair<int, std::size_t>::first);
+      const auto word_of = &std::pair<int, std::size_t>::first;
+      const std::span<const std::pair<int, std::size_t>> same(
+          std::ranges::lower_bound(places, reference[i], {}, word_of),
+          std::ranges::upper_bound(places, reference[i], {}, word_of));
       const bool is_rare = same.size() <= width_;
       std::vector<std::uint64_t>& equal = is_rare ? of_rare_word : of_frequent_words[reference[i]];
       if (is_rare || equal.empty()) {
