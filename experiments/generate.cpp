@@ -67,8 +67,8 @@ struct GenerateOptions {
     for (const auto& [name, value] : {std::pair("train", train), {"dev", dev}, {"test", test}, {"seed", seed}})
       if (value) {
         for (const char* sign : {":", ","})
-          require(data.find(fmt::format("{}{}=", sign, name)) == data.npos, "--{0} {1}: --data has a {0}, too", name,
-                  *value);
+          require(data.find(fmt::format("{}{}=", sign, name)) == data.npos,
+                  "--{0} {1}: --data has {0}= already; leave one of them out", name, *value);
         all += fmt::format("{}{}={}", all.find(':') == all.npos ? ":" : all.ends_with(':') ? "" : ",", name, *value);
       }
     return all;

@@ -13,7 +13,6 @@
 #include "experiments/support/text/words.h"
 #include "tensor/support/atomic_file.h"
 #include "tensor/support/control_groups.h"
-#include "tensor/support/warning.h"
 
 namespace {
 
@@ -193,7 +192,8 @@ int main(int argc, char** argv) {
     cli.add(options);
     cli.parse();
     require_one_task(options);
-    if (options.tier == "smoke" && cli.given("--data")) warn("--data has no effect: the tier smoke generates its data");
+    if (options.tier == "smoke" && cli.given("--data"))
+      warn_without_effect({"--data"}, "the tier smoke generates its data");
     const fs::path out = options.out.empty() ? fs::path("runs") / ("reproduce-" + options.tier) : options.out;
     const auto jobs = int(options.jobs > 0 ? options.jobs : std::min(omp_get_num_procs(), processors_of_quota()));
     NeededRuns needed(options.tier, {.out = out, .data = options.data, .kept = options.kept});

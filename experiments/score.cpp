@@ -8,7 +8,6 @@
 #include "experiments/support/program/program.h"
 #include "experiments/support/report/comparison_table.h"
 #include "experiments/support/text/words.h"
-#include "tensor/support/warning.h"
 
 namespace {
 
@@ -100,7 +99,7 @@ void check_effects(const ScoreOptions& options) {
   const auto metrics = split_columns(options.metrics, ',');
   const auto check = [&](const char* flag, bool is_given, const char* metric) {
     if (is_given && std::ranges::count(metrics, metric) == 0)
-      warn(fmt::format("{} has no effect: only --metrics {} reads it", flag, metric));
+      warn_without_effect({flag}, fmt::format("only --metrics {} reads it", metric));
   };
   check("--tokenize", options.text.tokenization != usual.tokenization, "sacrebleu");
   check("--stem", options.text.rouge.stem != usual.rouge.stem, "rouge");
@@ -108,7 +107,7 @@ void check_effects(const ScoreOptions& options) {
   const bool reads_letters = std::ranges::any_of(
       metrics, [](std::string_view metric) { return metric != "rouge" && metric != "perplexity" && metric != "aer"; });
   if (options.letters != ScoreOptions::Letters::usual && !reads_letters)
-    warn("--letters has no effect: no metric of --metrics reads it");
+    warn_without_effect({"--letters"}, "no metric of --metrics reads it");
   check("--gold-from", options.text.gold_from != usual.gold_from, "aer");
 }
 

@@ -63,7 +63,8 @@ class AttentionEngineScope {
 ///   "logits"         z_ij, with a focus also its penalty; −inf where query i does not see key j
 ///   "bias"           z_ij − s_ij
 ///   "seen"           1 where query i sees key j, otherwise 0
-///   "window_factor"  Π m_t(i, j), if the plan has windows and each of them is a factor of the weight
+///   "window_factor"  Π m_t(i, j), if the plan has windows, and each of them is a formula linear in the weight or a
+///                    PointerWindow; a Renormalization is not part of it
 class TracedEquationScope {
  public:
   TracedEquationScope();

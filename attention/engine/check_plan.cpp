@@ -331,7 +331,8 @@ class PlanCheck {
       if (formula && of_weights) keeps_zero(part, *formula);
     }
   }
-  /// Throws for a change of weights that gives weight to keys that a query does not see.
+  /// Throws if a formula of weights makes something else of a weight of 0, that of a key which the query does not see.
+  /// Tried where positions and captures are 1; formulas as text are checked for all (is_linear_in()).
   void keeps_zero(const Part& part, const PointwiseFormula& formula) const {
     std::vector<double> x(3 + static_cast<std::size_t>(formula.captures()), 1);
     x[0] = 0;  // the weight; positions and captures are 1

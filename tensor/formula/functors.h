@@ -142,8 +142,8 @@ struct BiasRelu {
   }
 };
 
-/// The product y = x Φ(x), where Φ is exactly 0 below −40 and 1 above 40: there 0 and x replace the product, which may
-/// be 0 · inf, as may its derivatives.
+/// y = x Φ(x), with 0 below −40, where Φ(x) rounds to 0, and x above 40, where it rounds to 1: for infinite x the
+/// product and its derivatives would be 0 · ∞.
 template <class T>
 FOVEA_HD FOVEA_INLINE T with_exact_tails(T x, T y) {
   return select(x > T(40), x, select(x < T(-40), T(0), y));

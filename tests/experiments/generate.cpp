@@ -151,7 +151,7 @@ BOOST_AUTO_TEST_CASE(a_failure_is_one_line_and_leaves_older_files) {
   BOOST_TEST(wrong.find('\n') == wrong.size() - 1);
   const std::string twice =
       refusal_of(ended("generate", {"lm", "--out", files + "2", "--data", "generated:train=3", "--train", "4"}));
-  BOOST_TEST(twice == "generate lm: --train 4: --data has a train, too\n");
+  BOOST_TEST(twice == "generate lm: --train 4: --data has train= already; leave one of them out\n");
   BOOST_TEST(ended("generate", {"lm", "--out", files + "/train.txt"}).status == 2);
   BOOST_TEST(read_lines(files + "/train.txt").lines == before, boost::test_tools::per_element());
 }

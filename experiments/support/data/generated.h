@@ -12,6 +12,8 @@ namespace fovea {
 
 /// Is this `generated` or `generated:option=value,...`, and not a path?
 bool is_generated(std::string_view data);
+/// Why flags of files have no effect on generated data.
+inline constexpr const char* data_without_files = "the data are generated, and have no files: --data names yours";
 
 /// The number of a verb from the words before it.
 ///

@@ -15,7 +15,6 @@
 #include "experiments/support/text/split_mix.h"
 #include "experiments/support/text/words.h"
 #include "tensor/error.h"
-#include "tensor/support/warning.h"
 
 namespace fovea {
 
@@ -367,7 +366,7 @@ void SentimentOptions::add_to(Cli& cli) {
 
 LabelledTexts load(const SentimentOptions& options) {
   if (is_generated(options.data) && options.columns != automatic_columns)
-    warn("without effect: --columns; the data are generated, and have no files: --data names yours");
+    warn_without_effect({"--columns"}, data_without_files);
   LabelledTexts data =
       is_generated(options.data) ? LabelledTexts(*generate_sentiment(options.data)) : load_files(options);
   require(options.classes == 0 || std::size_t(options.classes) == data.labels.size(),

@@ -12,7 +12,6 @@
 #include "experiments/support/text/utf8.h"
 #include "experiments/support/text/words.h"
 #include "tensor/error.h"
-#include "tensor/support/warning.h"
 
 namespace fovea {
 
@@ -160,9 +159,7 @@ std::unique_ptr<PairSource> PairDataOptions::open(bool trains) const {
                                       {"--dev-set", corpus.dev_set},
                                       {"--test-set", corpus.test_set}})
       if (!value.empty()) unused.emplace_back(flag);
-    if (!unused.empty())
-      warn(fmt::format("without effect: {}; the data are generated, and have no files: --data names yours",
-                       listed(unused, ", ")));
+    warn_without_effect(unused, data_without_files);
     return generate(corpus.data);
   }
   ParallelCorpusOptions options = corpus;

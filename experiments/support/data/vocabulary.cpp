@@ -14,7 +14,6 @@
 #include "experiments/support/text/words.h"
 #include "tensor/error.h"
 #include "tensor/support/atomic_file.h"
-#include "tensor/support/warning.h"
 
 namespace fovea {
 
@@ -187,19 +186,18 @@ namespace {
 /// Warns of flags that ask for other tokens than those of --vocabulary.
 void warn_of_other_tokens(const PairTokenizers& known, const TextOptions& options) {
   const TextOptions usual;
-  const std::string units = all_units[std::size_t(options.units)].description,
-                    wanted = units + (options.lower_case ? " in lower case" : "");
-  const auto is_other_size = [](std::int64_t size, const Tokenizer& one) { return size != 0 && size != one.size(); };
+  const Tokenizer &source = *known.source, &target = *known.target;
   std::vector<std::string> flags;
-  const bool is_other = !known.source->description().ends_with(" " + wanted);
-  if (is_other && options.units != usual.units) flags.push_back(fmt::format("--units {}", name_of(options.units)));
-  if (is_other && options.lower_case) flags.emplace_back("--lower-case");
-  if (is_other_size(options.vocabulary_size, *known.source)) flags.emplace_back("--vocabulary-size");
-  if (is_other_size(options.target_vocabulary_size, *known.target)) flags.emplace_back("--target-vocabulary-size");
-  if (options.min_count != usual.min_count) flags.emplace_back("--min-count");
-  if (!flags.empty())
-    warn(fmt::format("--vocabulary {}: its tokens are used, {}; without effect: {}", options.vocabulary.string(),
-                     known.description(), listed(flags, ", ")));
+  const auto look_at = [&](bool is_given, bool is_other, const char* flag) {
+    if (is_given && is_other) flags.emplace_back(flag);
+  };
+  look_at(options.units != usual.units, source.units() != options.units || target.units() != options.units, "--units");
+  look_at(options.lower_case, !source.is_lower_case() || !target.is_lower_case(), "--lower-case");
+  look_at(options.vocabulary_size != 0, source.size() != options.vocabulary_size, "--vocabulary-size");
+  look_at(options.target_vocabulary_size != 0, target.size() != options.target_vocabulary_size,
+          "--target-vocabulary-size");
+  look_at(options.min_count != usual.min_count, true, "--min-count");
+  warn_without_effect(flags, fmt::format("--vocabulary {} has {}", options.vocabulary.string(), known.description()));
 }
 
 }  // namespace

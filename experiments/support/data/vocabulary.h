@@ -76,6 +76,9 @@ class Tokenizer {
   /// or tokens.json into the directory.
   void save(const std::filesystem::path& directory) const;
 
+  Units units() const { return units_; }
+  bool is_lower_case() const { return lower_case_; }
+
  protected:
   /// The content of the file beside tokenizer.json.
   virtual std::string content() const = 0;

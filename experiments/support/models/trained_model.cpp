@@ -34,7 +34,7 @@ void warn_of_training_flags(const Cli& cli, bool evaluates) {
   look_at({"--updates", "--schedule", "--rate", "--clip", "--optimizer", "--evaluate-every", "--patience", "--average",
            "--keep", "--init", "--label-smoothing"});
   if (!evaluates) look_at({"--compare", "--search", "--seeds", "--data", "--metrics", "--select", "--jobs", "--only"});
-  if (!unused.empty()) warn(fmt::format("without effect, because nothing is trained: {}", listed(unused, ", ")));
+  warn_without_effect(unused, "nothing is trained");
 }
 
 void TrainedModelOptions::add_to(Cli& cli, bool translates) {

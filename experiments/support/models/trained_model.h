@@ -38,7 +38,8 @@ struct TrainedModelOptions {
   bool translates_ = true;
 };
 
-/// Warns of flags on the command line that only training reads or, unless the model is tested, only tests.
+/// Warns of flags on the command line that have no effect because nothing is trained. `evaluates`: the model is tested
+/// instead, which reads some of them.
 void warn_of_training_flags(const Cli& cli, bool evaluates);
 
 /// Decodes each line of --decode by beam search and prints the result; lines that a person types are decoded one by

@@ -550,4 +550,8 @@ void Cli::configure(const Json& values, const std::string& origin) {
   }
 }
 
+void warn_without_effect(const std::vector<std::string>& flags, const std::string& reason) {
+  if (!flags.empty()) warn(fmt::format("without effect: {}; {}", listed(flags, ", "), reason));
+}
+
 }  // namespace fovea

@@ -196,4 +196,8 @@ std::string lasting_path(const std::string& path);
 /// no schedule 'cosin'; did you mean 'cosine'?"
 void with_flag(const std::string& flag, const std::function<void()>& action);
 
+/// Warns of flags that were given and change nothing, "without effect: --rate, --clip; nothing is trained", unless
+/// there are none.
+void warn_without_effect(const std::vector<std::string>& flags, const std::string& reason);
+
 }  // namespace fovea
