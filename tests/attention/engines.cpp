@@ -12,6 +12,7 @@
 #include <omp.h>
 
 #include "attention/engine/blockwise.h"
+#include "attention/engine/cpu/strips.h"
 #include "attention/engine/fused.h"
 #include "attention/layers/unseen_rows.h"
 #include "tensor/gemm.h"
@@ -88,9 +89,75 @@ struct Scaled {
   }
 };
 
+/// w_ij = p_h a_ij Σ_k a_ik of a whole row, written by hand as attention/README.md says, with a number p_h for each
+/// head.
+class RowScaled : public CustomTerm, public WithStrips {
+ public:
+  Variable composed(const Variable& a, const AttentionContext&, std::span<const Variable> captured) const override {
+    return a * sum(a, {-1}, true) * reshape(captured[0], {1, a.size(1), 1, 1});
+  }
+  StripForm strips(const AttentionContext&, std::span<const Variable> captured,
+                   const StripShape& shape) const override {
+    return StripForm::of<Strips>(captured[0], shape);
+  }
+
+ private:
+  template <class T>
+  struct Strips : StripTerm<T> {
+    Strips(const Variable& p, const StripShape& shape) : p(p.value()) {
+      this->inputs = {{p, {shape.parts, shape.sentences, shape.heads}}};
+    }
+    T total(const StripRows<T>& rows, std::int64_t r, const T* a) const {
+      return std::accumulate(a + rows.first[r], a + rows.end[r], T(0));
+    }
+    void forward(const StripRows<T>& rows, const T* a, T* w, Workspace&) const override {
+      for (std::int64_t r = 0; r < rows.count; ++r, a += rows.stride, w += rows.stride) {
+        const T factor = p.data<T>()[rows.head] * total(rows, r, a);
+        for (std::int64_t j = rows.first[r]; j < rows.end[r]; ++j) w[j] = factor * a[j];
+      }
+    }
+    void backward(const StripRows<T>& rows, const T* a, T* g, std::span<Tensor> gradients, Workspace&) const override {
+      const T number = p.data<T>()[rows.head];
+      for (std::int64_t r = 0; r < rows.count; ++r, a += rows.stride, g += rows.stride) {
+        const T sum = total(rows, r, a),
+                product = std::inner_product(a + rows.first[r], a + rows.end[r], g + rows.first[r], T(0));
+        if (const Tensor& of_p = gradients[0]; of_p.defined())
+          of_p.mutable_data<T>()[(rows.part * of_p.size(1) + rows.sentence) * of_p.size(2) + rows.head] +=
+              sum * product;
+        for (std::int64_t j = rows.first[r]; j < rows.end[r]; ++j) g[j] = number * (g[j] * sum + product);
+      }
+    }
+    Tensor p;
+  };
+};
+
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(attention_engines)
+
+BOOST_AUTO_TEST_CASE(a_parameter_of_a_term_written_by_hand_has_the_same_gradient_with_any_number_of_threads) {
+  constexpr std::int64_t queries = 400, keys = 9;  // 6 parts, which the threads share
+  Generator generator(41);
+  auto random = [&](const Shape& shape) { return Variable(random_tensor(shape, generator), true); };
+  AttentionContext in;
+  in.query = random({1, 2, queries, 3}), in.key = random({1, 2, keys, 3}), in.value = random({1, 2, keys, 3});
+  in.visible = {{}, Tensor::full({1, 1, 1}, static_cast<double>(keys - 1), DType::i32)};
+  in.query_positions = Tensor::arange(queries, DType::f64);
+  in.key_positions = Tensor::arange(keys, DType::f64);
+  const Variable p = random({2});
+  auto plan = std::make_shared<Plan>();
+  plan->windows.push_back({std::make_shared<RowScaled>(), {PerHead{p}}});
+  check_engines_alike(in, plan, {p}, 1e-12);
+  auto gradient = [&](int threads) {
+    const int before = omp_get_max_threads();
+    omp_set_num_threads(threads);
+    const Variable out = attend_fused(in, plan, {}, nullptr).out;
+    const Tensor found = grad(out, {p}, out.value())[0].value();
+    omp_set_num_threads(before);
+    return found.to_vector<double>();
+  };
+  for (int threads : {2, 3, 8}) BOOST_TEST(gradient(threads) == gradient(1), boost::test_tools::per_element());
+}
 
 // Methods that must have a fused form. Other methods may have one or not.
 BOOST_AUTO_TEST_CASE(methods_keep_their_fused_forms) {
