@@ -161,7 +161,8 @@ BOOST_AUTO_TEST_CASE(mistakes_are_refused_in_one_line) {
     BOOST_TEST(std::ranges::count(refused.err, '\n') == 1, refused.err);
   }
   BOOST_TEST(contents(own) == "# Results\n");
-  BOOST_TEST(contains(ended("reproduce", {"N-T6", "--list", "--data", none}).err, "--data has no effect"));
+  BOOST_TEST(
+      contains(ended("reproduce", {"N-T6", "--list", "--data", none}).err, "without effect: --data; the tier smoke"));
   const RunDirectory lock = RunDirectory::resume(folder.path);
   const std::string second = refusal_of(ended("reproduce", {"N-F1", "--out", folder.path.string()}));
   BOOST_TEST(contains(second, "another process is running in this directory"), second);
