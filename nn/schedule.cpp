@@ -172,6 +172,9 @@ Schedule Schedule::parse(std::string_view text, std::int64_t updates) {
   }
   if (!reader.at_end()) reader.wrong("unexpected text after the schedule's end");
   for (const Key& key : schedule.kind_->keys) schedule.values_.emplace(key.name, key.value);  // those that are left out
+  if (auto floor = schedule.values_.find("floor"); floor != schedule.values_.end())
+    require(floor->second <= schedule.values_.at("rate"), "schedule {}: floor is {}; it must be at most the rate, {}",
+            in_quotes(text), floor->second, schedule.values_.at("rate"));
   if (auto end = schedule.values_.find("updates"); end != schedule.values_.end() && end->second == 0)
     end->second = static_cast<double>(updates);
   return schedule;

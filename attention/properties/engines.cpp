@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 
+#include <omp.h>
+
 #include "attention/engine/attend.h"
 #include "attention/properties/property.h"
 #include "autograd/operations.h"
@@ -79,6 +81,24 @@ bool blockwise_equals_composed_in_value_and_gradient(const Subject& subject) {
     require_alike(computed_by(AttentionEngine::blockwise, subject, sizes),
                   computed_by(AttentionEngine::composed, subject, sizes), 1e-11,
                   fmt::format("blockwise and composed, {} keys", sizes.keys));
+  return true;
+}
+
+/// The number of threads of what this thread computes, until the end of a scope.
+struct ThreadsScope {
+  explicit ThreadsScope(int threads) { omp_set_num_threads(threads); }
+  ~ThreadsScope() { omp_set_num_threads(before); }
+  const int before = omp_get_max_threads();
+};
+
+bool several_threads_compute_what_one_computes(const Subject& subject) {
+  if (!has_fused_form(subject.specification)) return false;
+  auto computed_on = [&](int threads, const Sizes& sizes) {
+    const ThreadsScope chosen(threads);
+    return computed_by(AttentionEngine::fused, subject, sizes);
+  };
+  for (const Sizes& sizes : {all_sizes[2], all_sizes[3]})
+    require_alike(computed_on(4, sizes), computed_on(1, sizes), 1e-11, "on four threads and on one");
   return true;
 }
 
@@ -167,6 +187,7 @@ std::vector<Property> engine_properties() {
       {"fused_equals_composed_in_value_and_gradient", fused_equals_composed_in_value_and_gradient},
       {"fused_equals_composed_in_f32", fused_equals_composed_in_f32},
       {"blockwise_equals_composed_in_value_and_gradient", blockwise_equals_composed_in_value_and_gradient},
+      {"several_threads_compute_what_one_computes", several_threads_compute_what_one_computes},
       {"second_derivatives_equal_those_of_the_composed_engine", second_derivatives_equal_those_of_the_composed_engine},
       {"a_parameter_that_is_nan_is_seen_in_the_output", a_parameter_that_is_nan_is_seen_in_the_output},
       {"a_gpu_computes_what_the_cpu_computes", a_gpu_computes_what_the_cpu_computes, true},

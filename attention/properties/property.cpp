@@ -1,9 +1,11 @@
 #include "attention/properties/property.h"
 
 #include <cmath>
+#include <map>
 
 #include "attention/engine/attend.h"
 #include "attention/properties/cases.h"
+#include "attention/properties/inputs.h"
 #include "tensor/error.h"
 
 namespace fovea::properties {
@@ -39,6 +41,30 @@ Outcome check(const Property& property, const std::vector<std::string>& specific
       }
     }
   return outcome;
+}
+
+std::vector<std::string> parameters_without_effect(const std::string& specification, std::optional<Place> only) {
+  std::map<std::string, bool> has_effect;
+  for (Place place : only ? std::vector{*only} : all_places()) {
+    const std::unique_ptr<Attention> attention = usable_attention(specification, place);
+    if (!attention) continue;
+    Generator generator(8);
+    const Subject subject{specification, place, *attention};
+    const States states = random_states(place, generator);
+    auto output = [&] { return attention->forward(input_of(subject, states)).value().to_vector<double>(); };
+    for (auto& parameter : attention->parameters()) {
+      const std::string owner = parameter.name.substr(0, parameter.name.find('.'));
+      if (owner == "query" || owner == "key" || owner == "value" || owner == "output") continue;
+      const std::vector<double> before = output();
+      Variable variable = parameter.variable;
+      variable.value().copy_from(random_tensor(variable.shape(), generator, -3, 3));
+      has_effect[parameter.name] |= output() != before;
+    }
+  }
+  std::vector<std::string> without;
+  for (const auto& [name, has] : has_effect)
+    if (!has) without.push_back(name);
+  return without;
 }
 
 void require_near(const Tensor& a, const Tensor& b, double tolerance, const std::string& what) {

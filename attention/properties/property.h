@@ -44,6 +44,11 @@ struct Outcome {
 /// Checks a property on these specifications in every place where they are defined, or in one place only.
 Outcome check(const Property& property, const std::vector<std::string>& specifications, std::optional<Place> only = {});
 
+/// The parameters that change no output in any of the places, or in the only one, with rows of five keys: those that
+/// the method forgets to read, and those that matter for longer rows only. Those of the projections around the method
+/// are left out, because some methods need no queries and keys.
+std::vector<std::string> parameters_without_effect(const std::string& specification, std::optional<Place> only = {});
+
 /// Throws Error, which begins with `what`, unless the two have the same shape and no numbers differ by more than
 /// `tolerance`. NaN differs from everything.
 void require_near(const Tensor& a, const Tensor& b, double tolerance, const std::string& what);

@@ -96,6 +96,8 @@ BOOST_AUTO_TEST_CASE(a_wrong_description_is_named_with_its_column) {
   BOOST_TEST(error("noam(warmup=ten)") == "schedule 'noam(warmup=ten)', column 13: expected a number");
   BOOST_TEST(error("noam(warmup=nan)") == "schedule 'noam(warmup=nan)', column 13: expected a number");
   BOOST_TEST(error("noam(warmup=0)") == "schedule 'noam(warmup=0)', column 6: warmup is 0; it must be at least 1");
+  BOOST_TEST(error("cosine(floor=0.01)") ==
+             "schedule 'cosine(floor=0.01)': floor is 0.01; it must be at most the rate, 0.001");
   BOOST_TEST(error("noam(warmup=1,dim=2,warmup=2)") ==
              "schedule 'noam(warmup=1,dim=2,warmup=2)', column 21: warmup is given twice");
   BOOST_TEST(error("noam(warmup=1") == "schedule 'noam(warmup=1', column 14: expected ')'");

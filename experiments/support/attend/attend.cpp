@@ -170,6 +170,18 @@ properties::Outcome checked(const Cli& cli, const properties::Property& property
   return outcome;
 }
 
+/// Prints what is no failure but may be a mistake: places where the attention cannot be made, and parameters without
+/// effect.
+void print_notes(const std::string& specification, std::optional<Place> only) {
+  for (Place place : only ? std::vector{*only} : properties::all_places()) try {
+      properties::random_attention(specification, place);
+    } catch (const Error& error) {
+      fmt::print("note    not checked in {}: {}\n", name_of(place), error.what());
+    }
+  for (const std::string& name : properties::parameters_without_effect(specification, only))
+    fmt::print("note    {} changes no output here: it is never read, or matters for longer rows only\n", name);
+}
+
 /// `attend --check`: the properties that every attention must have (attention/properties), checked on one: a method,
 /// which is also checked with each of its options, in sums and on some heads, or a specification, which is checked
 /// alone. The property and the place restrict what is checked.
@@ -199,6 +211,7 @@ struct PropertyCheck {
       cases += outcome.checked;
       failed += !outcome.failures.empty();
     }
+    print_notes(specifications[0], place);
     require(cases > 0,
             "--check {}: nothing was checked: it is not defined in this place, or the property says nothing "
             "about it",
