@@ -1,6 +1,7 @@
 #include "tests/cuda_on_host/memory.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
 #include <iterator>
 
@@ -30,13 +31,18 @@ void unpoison([[maybe_unused]] const std::byte* first, [[maybe_unused]] const st
 
 /// The first byte of [first, last) that has another value than `surroundings`, or last.
 __attribute__((no_sanitize("address"))) const std::byte* first_change(const std::byte* first, const std::byte* last) {
+  constexpr std::uint64_t unchanged = 0xfbfbfbfbfbfbfbfb;
+  for (std::uint64_t eight = 0; last - first >= 8; first += 8) {
+    __builtin_memcpy(&eight, first, 8);
+    if (eight != unchanged) break;
+  }
   while (first != last && *first == std::byte{surroundings}) ++first;
   return first;
 }
 
 }  // namespace
 
-DeviceMemory::DeviceMemory(std::size_t total) : total_(total) {
+DeviceMemory::DeviceMemory(std::size_t total) : total_(total), key_(pkey_alloc(0, PKEY_DISABLE_ACCESS)) {
   void* reserved = mmap(nullptr, range, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   require(reserved != MAP_FAILED, "cuda on the host: cannot reserve a range of addresses for device memory");
   begin_ = next_ = static_cast<std::byte*>(reserved);
@@ -48,7 +54,10 @@ std::byte* DeviceMemory::allocate(std::size_t bytes) {
   const std::size_t pages = (rounded + page - 1) / page * page;
   if (pages > total_ - in_use_ || pages + page > static_cast<std::size_t>(begin_ + range - next_)) return nullptr;
   std::byte *first_page = next_, *end = first_page + pages, *block = end - rounded;
-  if (mprotect(first_page, pages, PROT_READ | PROT_WRITE) != 0) return nullptr;
+  constexpr int both = PROT_READ | PROT_WRITE;
+  if (key_ >= 0) pkey_set(key_, 0);
+  if ((key_ >= 0 ? pkey_mprotect(first_page, pages, both, key_) : mprotect(first_page, pages, both)) != 0)
+    return nullptr;
   next_ = end + page;  // addresses are not used twice: whoever keeps one of a freed block is stopped
   in_use_ += pages;
   std::memset(first_page, surroundings, pages);
@@ -56,7 +65,8 @@ std::byte* DeviceMemory::allocate(std::size_t bytes) {
   poison(first_page, block);
   poison(block + bytes, end);
   blocks_[block] = {bytes, pages, first_page};
-  if (!unlocked_) mprotect(first_page, pages, PROT_NONE);
+  if (!unlocked_ && key_ >= 0) pkey_set(key_, PKEY_DISABLE_ACCESS);
+  if (!unlocked_ && key_ < 0) mprotect(first_page, pages, PROT_NONE);
   return block;
 }
 
@@ -91,12 +101,18 @@ std::string DeviceMemory::describe(const void* address) const {
 }
 
 void DeviceMemory::unlock() {
-  for (const auto& [start, block] : blocks_) mprotect(block.first_page, block.pages, PROT_READ | PROT_WRITE);
+  if (key_ >= 0)
+    pkey_set(key_, 0);
+  else
+    for (const auto& [start, block] : blocks_) mprotect(block.first_page, block.pages, PROT_READ | PROT_WRITE);
   unlocked_ = true;
 }
 
 void DeviceMemory::lock() {
-  for (const auto& [start, block] : blocks_) mprotect(block.first_page, block.pages, PROT_NONE);
+  if (key_ >= 0)
+    pkey_set(key_, PKEY_DISABLE_ACCESS);
+  else
+    for (const auto& [start, block] : blocks_) mprotect(block.first_page, block.pages, PROT_NONE);
   unlocked_ = false;
 }
 

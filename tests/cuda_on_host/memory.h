@@ -30,7 +30,7 @@ class DeviceMemory {
   std::size_t bytes_in_use() const { return in_use_; }
   std::size_t blocks() const { return blocks_.size(); }
 
-  void unlock();  ///< kernels and copies may touch the memory
+  void unlock();  ///< kernels and copies of this thread may touch the memory
   void lock();    ///< nothing may
   bool is_unlocked() const { return unlocked_; }
 
@@ -51,6 +51,9 @@ class DeviceMemory {
   };
 
   std::size_t total_;  ///< bytes that the device has
+  /// The processor's key of the memory, with which one instruction locks or unlocks all blocks; -1 where processor or
+  /// system have none, so that each block's pages are protected by a system call.
+  int key_;
   std::byte* begin_;
   std::byte* next_;
   std::size_t in_use_ = 0;
