@@ -55,9 +55,9 @@ std::byte* DeviceMemory::allocate(std::size_t bytes) {
   if (pages > total_ - in_use_ || pages + page > static_cast<std::size_t>(begin_ + range - next_)) return nullptr;
   std::byte *first_page = next_, *end = first_page + pages, *block = end - rounded;
   constexpr int both = PROT_READ | PROT_WRITE;
-  if (key_ >= 0) pkey_set(key_, 0);
   if ((key_ >= 0 ? pkey_mprotect(first_page, pages, both, key_) : mprotect(first_page, pages, both)) != 0)
     return nullptr;
+  if (key_ >= 0) pkey_set(key_, 0);
   next_ = end + page;  // addresses are not used twice: whoever keeps one of a freed block is stopped
   in_use_ += pages;
   std::memset(first_page, surroundings, pages);
