@@ -167,8 +167,9 @@ bool agree_but_for_seed(const RunResult& a, const RunResult& b) {
   const bool is_kept = !a.name.empty() || !b.name.empty();
   const Json of_a = model_options(a), of_b = model_options(b);
   if (!is_kept) return of_a == of_b;
+  // A kept run may be older than an option, or have been tested again by other metrics.
   return std::ranges::all_of(of_a.items(), [&](const auto& option) {
-    return !of_b.contains(option.key()) || of_b[option.key()] == option.value();
+    return option.key() == "metrics" || !of_b.contains(option.key()) || of_b[option.key()] == option.value();
   });
 }
 

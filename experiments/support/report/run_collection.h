@@ -39,7 +39,8 @@ std::vector<RunGroup> comparable_groups(const std::vector<RunResult>& runs);
 std::string key_of_examples(const RunResult& run);
 
 /// Whether two runs are the same model with the same training, but perhaps for the seed. Of a kept run, which an
-/// earlier version of the program may have made, only the options count that both have.
+/// earlier version of the program may have made, only the options count that both have, and not the metrics of its
+/// test.
 bool agree_but_for_seed(const RunResult& a, const RunResult& b);
 
 /// The value of a key as text; empty if the object does not have the key, or is none.
