@@ -31,7 +31,7 @@ void unpoison([[maybe_unused]] const std::byte* first, [[maybe_unused]] const st
 
 /// The first byte of [first, last) that has another value than `surroundings`, or last.
 __attribute__((no_sanitize("address"))) const std::byte* first_change(const std::byte* first, const std::byte* last) {
-  constexpr std::uint64_t unchanged = 0xfbfbfbfbfbfbfbfb;
+  constexpr std::uint64_t unchanged = std::uint64_t{surroundings} * 0x0101010101010101;
   for (std::uint64_t eight = 0; last - first >= 8; first += 8) {
     __builtin_memcpy(&eight, first, 8);
     if (eight != unchanged) break;
