@@ -24,7 +24,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   fs::create_directories(model);
   fs::copy("tests/goldens/hugging_face" / name.parent_path(), model, fs::copy_options::overwrite_existing);
   std::ofstream(folder / name).write(reinterpret_cast<const char*>(data + 1), std::streamsize(size - 1));
-  accept_or_explain([&] { hugging_face_flags(model); });
+  accept_or_explain([&] {
+    if (is_hugging_face(model)) hugging_face_flags(model);
+  });
   accept_or_explain([&] { hugging_face_classes(model); });
   accept_or_explain([&] { hugging_face_vocabulary(model); });
   fs::remove_all(folder);
