@@ -206,6 +206,16 @@ BOOST_AUTO_TEST_CASE(the_parts_of_several_mechanisms_become_heads) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_quantity_of_some_heads_has_no_others) {
+  const AttentionView view{.queries = {"a"},
+                           .keys = {"a"},
+                           .quantities = {{"weights", 4, true, {1, 1, 1, 1}}, {"center", 2, false, {3, 5}}}};
+  BOOST_TEST(view.head(view.at("center"), 2) == std::vector<double>{5});
+  BOOST_TEST(view.head(view.at("center"), 0) == std::vector<double>{4});
+  BOOST_TEST(message_of([&] { view.head(view.at("center"), 3); }) ==
+             "--head 3: 2 of the 4 heads have 'center'; they are counted from 1");
+}
+
 BOOST_AUTO_TEST_CASE(an_option_is_set_in_every_method_that_has_it) {
   BOOST_TEST(with_option("classic(additive + flexible)", "threshold", "1.2") ==
              "classic(additive + flexible(threshold=1.2))");

@@ -23,11 +23,12 @@ Series& named(std::vector<Series>& all, const std::string& name) {
   return all.back();
 }
 
-/// The quantities "center" and "width" of a head, as far as the attention has them.
+/// The quantities "center" and "width" of a head, as far as the attention has them for so many heads.
 Columns centers_and_widths(const AttentionView& view, std::int64_t head) {
   Columns found;
   for (const auto& [name, heading] : {std::pair("center", "center P"), std::pair("width", "width D")})
-    if (const ViewedQuantity* quantity = view.find(name)) found.emplace_back(heading, view.head(*quantity, head));
+    if (const ViewedQuantity* quantity = view.find(name); quantity && (quantity->heads == 1 || head <= quantity->heads))
+      found.emplace_back(heading, view.head(*quantity, head));
   return found;
 }
 
@@ -73,7 +74,8 @@ Finding widths(Cli& cli) {
       cloud.x.push_back(P[k]), cloud.y.push_back(D[k]);
   }
   Finding finding{.title = "Centers and widths of windows",
-                  .notes = {fmt::format("Means and standard deviations over all queries of {} sentences, in tokens.",
+                  .notes = {fmt::format("Means and standard deviations over all queries of {} sentences, in tokens. If "
+                                        "some heads alone have windows, these are counted from 1.",
                                         samples.sentences)},
                   .tables = {{"", table_of(samples, 2)}},
                   .runs = runs};

@@ -104,6 +104,8 @@ std::vector<double> AttentionView::head(const ViewedQuantity& quantity, std::int
   const std::int64_t heads = quantities.front().heads;  // of the weights; other quantities may be the same for all
   require(head <= heads, "--head {}: {} has {}", head, title(), counted(std::size_t(heads), "head"));
   if (quantity.heads == 1) head = 1;
+  require(head <= quantity.heads, "--head {}: {} of the {} heads have '{}'; they are counted from 1", head,
+          quantity.heads, heads, quantity.name);
   if (head > 0) return {begin(head - 1), begin(head)};
   std::vector<double> mean(size, 0);
   for (std::int64_t h = 0; h < quantity.heads; ++h)

@@ -12,7 +12,7 @@ namespace fovea {
 /// on the way, such as "center".
 struct ViewedQuantity {
   std::string name;
-  std::int64_t heads = 0;
+  std::int64_t heads = 0;      ///< 1: the same for all; fewer than of the weights: those on which its method acts
   bool of_pairs = false;       ///< whether it has a number for each key
   std::vector<double> values;  ///< [heads, I, J] of pairs, otherwise [heads, I]
 };
@@ -29,7 +29,7 @@ struct AttentionView {
   const ViewedQuantity* find(const std::string& name) const;
   /// Like find(), but throws Error and lists the known names if there is none.
   const ViewedQuantity& at(const std::string& name) const;
-  /// One head, [I, J] or [I], counted from 1; 0: the mean of the heads.
+  /// One of the quantity's heads, [I, J] or [I], counted from 1; 0: their mean. Throws Error for another number.
   std::vector<double> head(const ViewedQuantity& quantity, std::int64_t head) const;
   /// "encoder, layer 1", and the method if the layer has several.
   std::string title() const;
