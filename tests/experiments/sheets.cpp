@@ -209,6 +209,8 @@ BOOST_AUTO_TEST_CASE(rows_that_read_parts_of_a_model_share_its_runs) {
   for (const char* part : {"attention", "attention_2"})
     run.tests[0].attention_within.erase(fmt::format("encoder.2.{}", part));
   BOOST_TEST(std::isnan(measured(run, "within 2: encoder.middle.attention")));
+  BOOST_TEST(
+      contains(message_of([&] { measured(run, "within 2: encoder.second.attention"); }), "first, middle or last"));
   BOOST_TEST(measured(run, "within 2: encoder.last.attention") == 62);
 }
 
@@ -222,7 +224,8 @@ BOOST_AUTO_TEST_CASE(a_sheet_that_contradicts_itself_is_refused_when_it_is_read)
       {"[SAN]", "[SUN]", "there is no row 'SUN'"},
       {"\"says\"", "\"said\"", "own.json: not a sheet (experiments/sheets/README.md): key 'says' not found"},
       {sheet.claims.at(0).says, " ", "'w = 1, layer 1[DMAN] > w = 1, layer 1[SAN]' has no words in \"says\""},
-      {"\"main\": [", "\"main\": null, \"other\": [", "must be array"}};
+      {"\"main\": [", "\"main\": null, \"other\": [", "must be array"},
+      {"\"rows\": [", "\"rows\": [], \"other\": [", "\"rows\" is empty; a sheet has at least one of them"}};
   for (const auto& [part, other, message] : mistakes) {
     std::string changed = text;
     changed.replace(changed.find(part), part.size(), other);

@@ -88,9 +88,10 @@ std::optional<SummedMetric> score_metric(const RunResult& run, const std::string
 /// The percentage of an attention within a distance: "2: encoder.last.attention".
 double within(const TestResult& test, const std::string& metric) {
   const std::size_t colon = metric.find(": "), first_dot = metric.find('.'), last_dot = metric.rfind('.');
-  require(colon < first_dot && first_dot < last_dot && last_dot != std::string::npos,
-          "'within {}': expected within DISTANCE: STACK.LAYER.ATTENTION", metric);
-  const std::string layer = metric.substr(first_dot + 1, last_dot - first_dot - 1);
+  const bool has_parts = colon < first_dot && first_dot < last_dot && last_dot != std::string::npos;
+  const std::string layer = has_parts ? metric.substr(first_dot + 1, last_dot - first_dot - 1) : "";
+  require(layer == "first" || layer == "middle" || layer == "last",
+          "'within {}': expected within DISTANCE: STACK.LAYER.ATTENTION, whose LAYER is first, middle or last", metric);
   const int distance = number<int>(metric.substr(0, colon)).value_or(-1);
   std::vector<double> of_layers;
   for (int k = 0;; ++k) {

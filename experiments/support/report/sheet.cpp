@@ -94,6 +94,8 @@ Sheet::Row row_of(const Json& json, bool is_cited) {
 Sheet sheet_of(const Json& json) {
   Sheet sheet;
   sheet.title = json.at("title");
+  for (const char* key : {"tasks", "columns", "rows"})
+    require(!json.at(key).empty(), "sheet '{}': \"{}\" is empty; a sheet has at least one of them", sheet.title, key);
   sheet.about = json.value("about", "");
   sheet.item = json.at("item");
   sheet.compares_methods = json.value("compares_methods", false);
