@@ -1,7 +1,6 @@
 #include "experiments/support/attend/attend.h"
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <cstdio>
 
@@ -70,8 +69,8 @@ Table row_table(const CaseTensors& tensors, const std::string& position, const s
     if (has_dimensions) cells.emplace_back(at % D);
     for (std::size_t k = 0; k < names.size(); ++k) {
       const double number = columns[k][std::size_t(at)];
-      const Cell key = number < 0 ? Cell() : Cell(std::int64_t(number));  // no key: -1
-      cells.push_back(names[k] == "rows.key" ? key : Cell::number(number, 4));
+      const bool is_no_key = names[k] == "rows.key" && number < 0;  // -1
+      cells.push_back(is_no_key ? Cell() : Cell::number(number, names[k] == "rows.key" ? 0 : 4));
     }
     table.row(std::move(cells));
   }
@@ -105,10 +104,9 @@ Safetensors read_inputs(const std::vector<std::string>& files) {
 
 /// The number of an architecture such as sm_90: 90. Throws Error for another text.
 int architecture_of(const std::string& text) {
-  int number = 0;
-  const char* end = text.data() + text.size();
-  if (text.starts_with("sm_") && std::from_chars(text.data() + 3, end, number).ptr == end && number > 0) return number;
-  fail("--architecture '{}': expected sm_80, sm_90 or another architecture of GPUs", text);
+  const std::optional<int> value = text.starts_with("sm_") ? number<int>(text.substr(3)) : std::nullopt;
+  require(value && *value > 0, "--architecture '{}': expected sm_80, sm_90 or another architecture of GPUs", text);
+  return *value;
 }
 
 /// Compiles the fused kernels that a method has on GPUs of this architecture, and says what they need. No GPU is used.
@@ -290,8 +288,7 @@ void attend_program(Cli& cli) {
   const CaseTensors tensors = attend_case(options, given);
   if (options.heads > 1 && find_combination(parse_specification(options.method)[0].name) &&
       options.method.find("multi_head") == std::string::npos)
-    fmt::print(stderr, "attend: --heads {} has no effect on {}: each mechanism in its brackets is one head\n",
-               options.heads, options.method);
+    warn_without_effect({"--heads"}, "each mechanism in the brackets of " + options.method + " is one head");
   if (out.empty() && options.rows) return fmt::print("{}", row_tables(tensors, head));
   if (out.empty()) return fmt::print("{}", summary(tensors).text());
   write_safetensors(out, tensors, {{"method", options.method}, {"heads", std::to_string(options.heads)}});

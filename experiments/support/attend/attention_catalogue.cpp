@@ -44,7 +44,8 @@ AttentionTrial tried(const std::string& method, const AttentionShape& shape, Pla
   }
 }
 
-/// "a term of whole rows", of the error that attend() throws where this has no form for the fused engine; "" of none.
+/// The part of the attention that has no form for the fused engine, such as "a term of whole rows", from the error that
+/// attend() throws then; empty for an empty error.
 std::string part_of(const std::string& error) {
   const std::string before = "attention: ";
   const std::size_t at = error.find(before), begin = at == std::string::npos ? 0 : at + before.size();
@@ -63,6 +64,7 @@ struct Usage {
 Usage usage_of(const std::string& method, const AttentionShape& shape) {
   Usage use;
   for (Place place : {Place::encoder, Place::decoder, Place::cross}) {
+    CollectedTileCalls collected;
     AttentionTrial trial = tried(method, shape, place);
     if (!trial.failure.empty()) {
       use.failures[trial.failure].emplace_back(name_of(place));
@@ -70,15 +72,13 @@ Usage usage_of(const std::string& method, const AttentionShape& shape) {
     }
     use.places.emplace_back(name_of(place));
     use.tensors = std::move(trial.tensors);
-    use.no_fused_form = part_of(tried(method, shape, place, AttentionEngine::fused).failure);
-    CollectedTileCalls collected;
-    tried(method, shape, place);
     for (const TileCalls& calls : collected.of_attend) {
       if (calls.missing) use.no_gpu_form = calls.missing;
       for (const TileCall& call : calls.calls)
         if (attention_kernels().missing)
           if (const char* missing = attention_kernels().missing(call)) use.no_gpu_form = missing;
     }
+    use.no_fused_form = part_of(tried(method, shape, place, AttentionEngine::fused).failure);
   }
   return use;
 }
