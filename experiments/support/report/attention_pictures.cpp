@@ -161,12 +161,11 @@ std::vector<ShownSentence> load_pictures(const std::filesystem::path& file) {
 constexpr const char* explanation =
     "The weights of the values after masks and windows, before dropout. Rows are queries, columns keys. Over the "
     "source, a row is the word that is about to be written; in the decoder, the word that was just read. Of every "
-    "model "
-    "the pictures show the same layers: the first one of encoder and decoder, and the last one over the source; beside "
-    "it, if that layer computes plain attention, the first layer whose method computes something of its own. Below the "
-    "weights are the quantities that a method computes. Orange dots and bars are a Gaussian's centre and width, one "
-    "standard deviation to each side, or the focus of flexible attention. Each model is the best seed on the "
-    "development set.";
+    "model the pictures show the same layers: the first one of encoder and decoder, and the last one over the source; "
+    "beside it, if that layer computes plain attention, the first layer whose method computes something of its own. "
+    "Below the weights are the quantities that a method computes. Orange dots and bars are a Gaussian's centre and "
+    "width, one standard deviation to each side, or the focus of flexible attention. Each model is the best seed on "
+    "the development set.";
 
 }  // namespace
 
