@@ -43,6 +43,12 @@ BOOST_AUTO_TEST_CASE(each_metric_has_its_own_case) {
   BOOST_TEST(contains(score("sacrebleu", {.tokenization = Tokenization::characters}).line, "|tok:char|"));
 }
 
+BOOST_AUTO_TEST_CASE(an_infinite_score_has_no_interval) {
+  const auto scores = text_scores("perplexity", file("nll", {"800"}), std::vector{file("t", {"a"})});
+  const std::string table = score_table(score_rows({"a", "b"}, {scores, scores}, {}));
+  BOOST_TEST((contains(table, "inf") && !contains(table, "nan")), table);
+}
+
 BOOST_AUTO_TEST_CASE(every_metric_can_be_had_by_its_name) {
   const TextFile numbers = file("nll", {"2 3 1", "0.5"}), links = file("links", {"0-0 1-1", "2-0"});
   for (const TextMetric& metric : text_metrics()) {

@@ -175,6 +175,7 @@ BOOST_AUTO_TEST_CASE(small_samples_have_known_statistics) {
   BOOST_TEST(percentile(values, 0) == 2.0);
   BOOST_TEST(percentile(values, 1) == 9.0);
   BOOST_TEST(percentile(values, 0.5) == 4.5);
+  BOOST_TEST(std::isnan(percentile({1, std::nan(""), 0}, 0.5)));
   BOOST_TEST(std::isnan(mean({})));
   BOOST_TEST(std::isnan(sample_standard_deviation(std::vector<double>{3})));
 }

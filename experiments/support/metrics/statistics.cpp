@@ -50,7 +50,8 @@ double sample_standard_deviation(std::span<const double> values) {
 }
 
 double percentile(std::vector<double> values, double fraction) {
-  if (values.empty()) return nan;
+  const auto is_nan = [](double value) { return std::isnan(value); };
+  if (values.empty() || std::ranges::any_of(values, is_nan)) return nan;
   std::ranges::sort(values);
   double position = std::clamp(fraction, 0.0, 1.0) * double(values.size() - 1);
   auto below = std::size_t(position);

@@ -16,8 +16,8 @@ double mean(std::span<const double> values);
 /// Sample standard deviation (divided by n - 1); NaN if there are fewer than two values.
 double sample_standard_deviation(std::span<const double> values);
 
-/// The value below which `fraction` (0 to 1) of the values lie, interpolated linearly; NaN if there are
-/// none.
+/// The value below which `fraction` (0 to 1) of the values lie, interpolated linearly; NaN if there are none, or if one
+/// is NaN.
 double percentile(std::vector<double> values, double fraction);
 
 struct Interval {
@@ -73,18 +73,16 @@ Counts<n> sum(const std::vector<Counts<n>>& sentences) {
   return sums;
 }
 
-/// A score of the first `used` sums as a metric that can be resampled. Those of several systems are means, and rounded.
+/// A score of the first `used` sums as a metric that can be resampled. The sums of pooled() metrics are means, which
+/// are rounded to whole numbers.
 template <std::size_t n>
 SummedMetric counted_metric(std::span<const Counts<n>> sentences, std::size_t used,
-                            std::function<double(const Counts<n>&)> score, bool higher_is_better = true) {
-  SummedMetric metric{.width = used,
-                      .of_sums =
-                          [score](std::span<const double> sums) {
-                            Counts<n> counts{};
-                            for (std::size_t k = 0; k < sums.size(); ++k) counts[k] = std::llround(sums[k]);
-                            return score(counts);
-                          },
-                      .higher_is_better = higher_is_better};
+                            std::function<double(const Counts<n>&)> score) {
+  SummedMetric metric{.width = used, .of_sums = [score](std::span<const double> sums) {
+                        Counts<n> counts{};
+                        for (std::size_t k = 0; k < sums.size(); ++k) counts[k] = std::llround(sums[k]);
+                        return score(counts);
+                      }};
   for (const Counts<n>& sentence : sentences)
     metric.statistics.insert(metric.statistics.end(), sentence.begin(), sentence.begin() + std::ptrdiff_t(used));
   return metric;

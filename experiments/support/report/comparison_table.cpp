@@ -25,17 +25,16 @@ double dev_score(const ComparedRow& row) {
   return scores.empty() ? -std::numeric_limits<double>::infinity() : mean(scores);
 }
 
-/// The first finished run, whose scores determine the columns.
-const RunResult& example_of(const std::vector<ComparedRow>& rows) {
-  for (const ComparedRow& row : rows)
-    if (!row.finished().empty()) return *row.finished().front();
-  return rows.front().runs.front();
-}
-
 /// The row that the others are compared with: the first one, or the first finished one if all its runs failed.
 const ComparedRow& compared_with(const std::vector<ComparedRow>& rows) {
   const auto first = std::ranges::find_if(rows, [](const ComparedRow& row) { return !row.finished().empty(); });
   return first == rows.end() ? rows.front() : *first;
+}
+
+/// The first finished run, whose scores determine the columns; without one, a failed run.
+const RunResult& example_of(const std::vector<ComparedRow>& rows) {
+  const ComparedRow& row = compared_with(rows);
+  return row.finished().empty() ? row.runs.front() : *row.finished().front();
 }
 
 using Value = std::function<double(const RunResult&)>;
@@ -217,6 +216,11 @@ std::string comparison_caption(const std::vector<ComparedRow>& rows) {
   return caption + "\n";
 }
 
+std::string interval_text(Interval interval, int decimals) {
+  if (std::isnan(interval.low) || std::isnan(interval.high)) return "";
+  return fmt::format("{} to {}", rounded_text(interval.low, decimals), rounded_text(interval.high, decimals));
+}
+
 Table trials_table(const std::vector<ComparedRow>& trials) {
   const RunResult& example = example_of(trials);
   Table table({"row", "trial", "development " + (example.training ? example.training->score_name : "score")});
@@ -228,11 +232,9 @@ Table trials_table(const std::vector<ComparedRow>& trials) {
 
 namespace {
 
-/// "1.20 to 3.45", in the row's decimals; empty without the interval.
+/// In the row's decimals; empty without the interval.
 Cell interval_cell(const Json& row, const char* low, const char* high) {
-  if (!row.contains(low)) return {};
-  const int decimals = row["decimals"];
-  return rounded_text(row[low], decimals) + " to " + rounded_text(row[high], decimals);
+  return row.contains(low) ? interval_text({row[low], row[high]}, row["decimals"]) : Cell();
 }
 
 Cell number_cell(const Json& row, const char* key, int decimals) {

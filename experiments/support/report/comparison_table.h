@@ -57,6 +57,9 @@ Table comparison_table(const std::vector<ComparedRow>& rows);
 /// The text below the table: sizes of the test sets, explanations of columns, and failed runs.
 std::string comparison_caption(const std::vector<ComparedRow>& rows);
 
+/// "1.20 to 3.45"; empty for an interval that is not known, whose ends are NaN.
+std::string interval_text(Interval interval, int decimals);
+
 /// Every trial of a search with its score on the development set.
 Table trials_table(const std::vector<ComparedRow>& trials);
 

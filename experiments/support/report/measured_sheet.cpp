@@ -7,7 +7,7 @@
 #include <set>
 #include <tuple>
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include "experiments/support/metrics/statistics.h"
 #include "experiments/support/report/run_collection.h"
@@ -165,7 +165,7 @@ SeededScore seeded_score(const SeedRuns& runs, const std::string& metric, double
 /// paths the last two parts.
 std::string data_name(const RunResult& run) {
   constexpr std::string_view public_data = "{data}/";
-  const std::string data = run.configuration.value("data", "");
+  const std::string data = text_at(run.configuration, "data");
   if (data.starts_with("generated")) return "generated";
   if (data.starts_with(public_data)) return data.substr(public_data.size());
   const std::filesystem::path path = data;
@@ -259,7 +259,7 @@ struct MeasuredSheet {
     for (const auto& [key, of_row] : all)
       for (const RunResult* run : of_row)
         if (key.second == task) names.insert(data_name(*run));
-    return listed(std::vector<std::string>(names.begin(), names.end()), ", ");
+    return fmt::format("{}", fmt::join(names, ", "));
   }
   /// The name of a column's task, if the sheet has several.
   std::string prefix(const Sheet::Column& column) const { return sheet.tasks.size() > 1 ? column.task + " " : ""; }
@@ -332,11 +332,6 @@ Verdict verdict_on(const SeededDifference& difference, const std::string& sign) 
   return low > 0 ? Verdict::holds : high < 0 ? Verdict::fails : Verdict::open;
 }
 
-std::string interval_text(const SeededDifference& difference, int decimals) {
-  const auto [low, high] = difference.interval();
-  return std::isnan(low) ? "" : fmt::format("{} to {}", rounded_text(low, decimals), rounded_text(high, decimals));
-}
-
 }  // namespace
 
 std::vector<CheckedClaim> check_claims(const Sheet& sheet, const SheetRuns& runs) {
@@ -401,7 +396,7 @@ std::string CheckedClaim::verdict_text() const {
 
 std::string CheckedClaim::ours_text() const {
   if (std::isnan(left.value) || std::isnan(right.value)) return "";
-  const std::string interval = difference ? interval_text(*difference, decimals) : "";
+  const std::string interval = difference ? interval_text(difference->interval(), decimals) : "";
   return interval.empty() ? fmt::format("{:.4g} and {:.4g}", left.value, right.value)
                           : fmt::format("{} ({})", rounded_text(difference->value, decimals), interval);
 }
@@ -445,9 +440,9 @@ void add_columns(std::vector<Column<Sheet::Row>>& columns, const MeasuredSheet& 
     return Cell::number(p_of(first, measured.runs(column, row), first.front()->tests.front().set, column.metric), 3);
   });
   compare("difference", [&, spread = measured.spread(column)](const Sheet::Row& row) {
-    return Cell(
-        interval_text(seeded_difference(measured.score(column, row), measured.score(column, measured.plain()), spread),
-                      column.decimals));
+    const SeededDifference difference =
+        seeded_difference(measured.score(column, row), measured.score(column, measured.plain()), spread);
+    return Cell(interval_text(difference.interval(), column.decimals));
   });
   const auto has_gain = [&](const Sheet::Row& row) { return !std::isnan(measured.ending(column, row).gain); };
   if (std::ranges::any_of(measured.sheet.rows, has_gain))
@@ -524,19 +519,13 @@ std::vector<Finding::NamedTable> tables_of(const Sheet& sheet, const SheetRuns& 
   return tables;
 }
 
-std::string setting_of(const Sheet& sheet, const SheetRuns& runs) {
-  if (sheet.compares_methods) return sheet.about;  // its tasks are no paper's
-  std::string setting = sheet.about;
-  for (const Sheet::Task& task : sheet.tasks)
-    if (const std::string ours = MeasuredSheet{sheet, runs}.data(task.name); !ours.empty())
-      setting += fmt::format(" Data{}: {} here, {} in the paper.", sheet.tasks.size() > 1 ? " of " + task.name : "",
-                             ours, task.data);
-  return setting;
-}
-
 std::string sheet_caption(const Sheet& sheet, const SheetRuns& runs) {
   const MeasuredSheet measured{sheet, runs};
-  std::string caption = setting_of(sheet, runs);
+  std::string caption = sheet.about;
+  for (const Sheet::Task& task : sheet.tasks)
+    if (const std::string ours = measured.data(task.name); !ours.empty() && !sheet.compares_methods)  // not of a paper
+      caption += fmt::format(" Data{}: {} here, {} in the paper.", sheet.tasks.size() > 1 ? " of " + task.name : "",
+                             ours, task.data);
   if (runs.empty()) return caption + " None of our runs belongs to a row.";
   std::vector<std::string> missing;  // scores that no run has
   for (const Sheet::Column& column : sheet.columns)

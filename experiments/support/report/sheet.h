@@ -116,7 +116,8 @@ struct AlikeRuns {
 /// The runs of each (row, task) of a sheet.
 struct SheetRuns : std::map<std::pair<std::string, std::string>, SeedRuns> {
   using map::map;
-  /// By task. Without any that have a column, the spread between its seeds is that of the sheet's rows.
+  /// By task. If none of these runs has the metric of a column, the spread between seeds in this column is estimated
+  /// from the sheet's rows.
   std::map<std::string, std::shared_ptr<const AlikeRuns>> alike = {};
 };
 
@@ -143,10 +144,8 @@ Table sheet_table(const Sheet& sheet, const SheetRuns& runs);
 /// difference from it ± half of its 95 % interval; then the number of seeds in parentheses, and † if the trainings had
 /// not converged. Rows and columns without runs are left out.
 Table difference_table(const Sheet& sheet, const SheetRuns& runs);
-/// For captions: the setting of the paper's experiment (model, data, decoding), then for each task the data set that
-/// our runs were trained on and the paper's.
-std::string setting_of(const Sheet& sheet, const SheetRuns& runs);
-/// The lines under a table that stands alone: setting_of(), and how to read the seeds and tests.
+/// The lines under the table: the setting of the paper's experiment (model, data, decoding), for each task the data set
+/// that our runs were trained on and the paper's, and how to read the seeds and tests.
 std::string sheet_caption(const Sheet& sheet, const SheetRuns& runs);
 
 /// The verdict of the runs on a claim. An expectation holds, or does not, if the 95 % interval of the difference is on
