@@ -193,6 +193,11 @@ BOOST_AUTO_TEST_CASE(ticks_are_round_and_inside) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_range_of_neighbouring_doubles_has_few_ticks) {
+  BOOST_TEST(ticks_of(1e17, 1e17 + 16).size() <= 12u);  // the next whole number of steps is no double
+  BOOST_TEST(ticks_of(-1e30, std::nextafter(-1e30, 0)).size() <= 12u);
+}
+
 BOOST_AUTO_TEST_CASE(labels_are_short) {
   const auto label = [](double high, double tick) {
     return AxisScale({}, {-high, high}, AxisScale::Ends::at_ticks, 0, 1).label(tick);

@@ -43,6 +43,10 @@ BOOST_AUTO_TEST_CASE(latex_keeps_the_dashes_of_flags) {
   BOOST_TEST(contains(table.latex(), "global, -{}-layers 2 & -- \\\\\n"), table.latex());
 }
 
+BOOST_AUTO_TEST_CASE(latex_has_a_column_for_an_empty_heading) {
+  BOOST_TEST(contains(Table({"", "score"}).latex(), "\\toprule\n & score \\\\\n"));
+}
+
 BOOST_AUTO_TEST_CASE(zero_has_no_sign) {
   Table table({"bias"});
   table.row({Cell::number(-0.0001, 3)}).row({Cell::number(-0.0, 0)}).row({Cell::mean(-0.001, 0.2, 2)});

@@ -322,7 +322,8 @@ AxisScale::AxisScale(const Axis& axis, const std::vector<double>& values, Ends e
     low_ = std::max(low_, axis.least.value_or(low_)), high_ = std::min(high_, axis.most.value_or(high_));
   };
   bound();
-  if (!(high_ > low_)) {
+  // a range so narrow that doubles can't hold its ticks counts as one number
+  if (!(high_ - low_ > 1e-12 * std::abs(low_))) {
     const double room = low_ == 0 ? 1 : std::max(std::abs(low_) * 0.1, 1e-6);
     low_ -= room, high_ += room;
   }

@@ -81,7 +81,7 @@ class AxisScale {
  public:
   enum class Ends { at_ticks, at_data };
 
-  /// The range is that of all values that can_show(), within the bounds of the axis. A range without width is widened.
+  /// The range is that of all values that can_show(), within the bounds of the axis. A range of one number is widened.
   AxisScale(const Axis& axis, const std::vector<double>& values, Ends ends, double first_pixel, double last_pixel);
 
   /// Moves the ends to other pixels.

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <stdexcept>
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include "experiments/support/metrics/statistics.h"
 #include "experiments/support/program/terminal.h"
@@ -252,10 +252,8 @@ std::string Table::markdown() const {
 }
 
 std::string Table::latex() const {
-  auto line = [](const std::vector<std::string>& cells) {
-    std::string text;
-    for (const std::string& cell : cells) text += (text.empty() ? "" : " & ") + cell;
-    return text + " \\\\\n";
+  const auto line = [](const std::vector<std::string>& cells) {
+    return fmt::format("{} \\\\\n", fmt::join(cells, " & "));
   };
   std::string result = "\\begin{tabular}{";
   std::vector<std::string> headings;
