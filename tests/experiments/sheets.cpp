@@ -225,6 +225,7 @@ BOOST_AUTO_TEST_CASE(a_sheet_that_contradicts_itself_is_refused_when_it_is_read)
       {"\"says\"", "\"said\"", "own.json: not a sheet (experiments/sheets/README.md): key 'says' not found"},
       {sheet.claims.at(0).says, " ", "'w = 1, layer 1[DMAN] > w = 1, layer 1[SAN]' has no words in \"says\""},
       {"\"main\": [", "\"main\": null, \"other\": [", "must be array"},
+      {"\"printed\": false", "\"decimals\": -1", "own.json: column 'any distance, first layer' has -1 decimals"},
       {"\"rows\": [", "\"rows\": [], \"other\": [", "\"rows\" is empty; a sheet has at least one of them"}};
   for (const auto& [part, other, message] : mistakes) {
     std::string changed = text;

@@ -85,9 +85,8 @@ Sheet::Row row_of(const Json& json, bool is_cited) {
                  .is_cited = is_cited,
                  .tasks = texts_of(json, "tasks"),
                  .tiers = texts_of(json, "tiers")};
-  if (json.contains("paper"))
-    for (const Json& value : json.at("paper"))
-      row.printed.push_back(value.is_null() ? std::nan("") : value.get<double>());
+  for (const Json& value : json.value("paper", Json::array()))
+    row.printed.push_back(value.is_null() ? std::nan("") : value.get<double>());
   return row;
 }
 
@@ -107,13 +106,11 @@ Sheet sheet_of(const Json& json) {
                              .metric = column.value("metric", ""),
                              .decimals = column.value("decimals", 2),
                              .factor = column.value("factor", 1.0),
-                             .trained = {},
+                             .trained = column.value("trained", std::map<std::string, double>()),
                              .is_printed = column.value("printed", true)});
-    if (column.contains("trained")) sheet.columns.back().trained = column.at("trained");
   }
   for (const Json& row : json.at("rows")) sheet.rows.push_back(row_of(row, false));
-  if (json.contains("cited"))
-    for (const Json& row : json.at("cited")) sheet.rows.push_back(row_of(row, true));
+  for (const Json& row : json.value("cited", Json::array())) sheet.rows.push_back(row_of(row, true));
   for (const Json& one : json.value("main", std::vector<Json>())) {
     const std::string says = one.at("says"), claim = one.at("claim");
     require(!trimmed(says).empty(), "sheet '{}': main: '{}' has no words in \"says\"", sheet.title, claim);
@@ -130,6 +127,8 @@ void require_consistent(const Sheet& sheet, const std::string& origin) {
   std::size_t printed = 0;
   for (const Sheet::Column& column : sheet.columns) {
     sheet.task(column.task);
+    require(0 <= column.decimals && column.decimals <= 20, "{}: column '{}' has {} decimals, expected 0 to 20", origin,
+            column.heading, column.decimals);
     printed += column.is_printed ? 1 : 0;
   }
   for (const Sheet::Row& row : sheet.rows) {
@@ -230,9 +229,8 @@ std::vector<std::string> arguments_of(const FlagValues& flags) {
 std::string flags_text(const FlagValues& flags) {
   std::string text;
   for (const auto& [name, value] : flags) {
-    text += (text.empty() ? "--" : " --") + name;
-    if (value.empty()) continue;
-    text += " " + quoted_for_shell(value);
+    append_word(text, "--" + name);
+    if (!value.empty()) append_word(text, quoted_for_shell(value));
   }
   return text;
 }
