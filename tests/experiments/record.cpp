@@ -156,6 +156,7 @@ BOOST_AUTO_TEST_CASE(kept_runs_that_no_program_writes_are_refused_with_file_and_
   using Damage = std::function<void(Json&)>;
   const std::pair<Damage, const char*> of_run[] = {
       {[](Json& line) { line.erase("made_for"); }, "key 'made_for' not found"},
+      {[](Json& line) { line["made_for"] = Json::array(); }, "the run a was made for no row"},
       {[](Json& line) { line["seed"] = "x"; }, "must be number"},
       {[](Json& line) { line["run"] = "b"; }, "the run \"a\" is in no file beside this one"},
       {[](Json& line) { line["tests"]["reviews"].erase("key"); }, "key 'key' not found"}};

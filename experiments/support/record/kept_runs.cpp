@@ -46,7 +46,7 @@ std::vector<fs::path> run_files(const fs::path& directory) {
 
 /// Gives a test the scores of a line of examples.jsonl.gz. The texts of its examples are empty.
 void read_scores(TestResult& test, const Json& line) {
-  // Examples of one letter make the names and functions of the scores. A mean's function knows their number.
+  // The names and functions of the scores are those of as many examples of one letter: a mean divides by their number.
   const TestedExample letter{
       .reference = "a", .hypothesis = "a", .likelihood = {.negative_log = 1, .tokens = 1, .words = 1, .characters = 1}};
   const std::vector<TextScore> known =
@@ -86,6 +86,7 @@ RunResult run_of(const Json& line, const Json& options, const fs::path& director
   });
   run.name = line.at("run");
   run.made_for = line.at("made_for");
+  require(!run.made_for.empty(), "the run {} was made for no row", run.name);
   run.directory = directory / run.name;
   const std::string program = line.at("options").at("program");
   run.configuration = options.value(program, Json::object());
@@ -181,7 +182,7 @@ std::string text_of_lines(const Json& lines) {
 void write_compressed(const fs::path& file, const std::string& text) {
   const fs::path partial = file.string() + ".partial";
   const gzFile to = ::gzopen(partial.c_str(), "wb9");
-  const bool is_written = to && (text.empty() || ::gzwrite(to, text.data(), unsigned(text.size())) > 0);
+  const bool is_written = to && ::gzfwrite(text.data(), 1, text.size(), to) == text.size();
   const bool is_closed = to && ::gzclose(to) == Z_OK;
   require(is_written && is_closed, "{}: cannot be written", partial.string());
   fs::rename(partial, file);
@@ -196,12 +197,8 @@ void put(Json& lines, const Json& line) {
 
 fs::path kept_runs_directory() { return data_directory("results"); }
 
-bool has_kept_runs(const fs::path& directory) {
-  return !run_files(directory).empty() && fs::exists(directory / options_file);
-}
-
 std::vector<RunResult> load_kept_runs(const fs::path& directory) {
-  if (!has_kept_runs(directory)) return {};
+  if (run_files(directory).empty() || !fs::exists(directory / options_file)) return {};
   const Json options = load_json(directory / options_file);
   std::vector<RunResult> runs;
   std::map<std::string, std::size_t> by_name;

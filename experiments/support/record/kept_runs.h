@@ -23,9 +23,6 @@ namespace fovea {
 /// The directory of the runs that are kept with the programs: experiments/results.
 std::filesystem::path kept_runs_directory();
 
-/// Whether the directory has kept runs.
-bool has_kept_runs(const std::filesystem::path& directory);
-
 /// All runs of the directory, in the order of its files; none for a directory without any. Throws Error, with file and
 /// line, for a file that save_kept_runs() did not write.
 std::vector<RunResult> load_kept_runs(const std::filesystem::path& directory);

@@ -5,7 +5,7 @@
 #include <regex>
 #include <set>
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include "experiments/support/record/kept_runs.h"
 #include "experiments/support/text/words.h"
@@ -93,7 +93,7 @@ void add_runs(LoadedRuns& loaded, std::set<fs::path>& known, const fs::path& dir
   try {
     if (std::optional<RunResult> run = load_result(directory))
       own.push_back(std::move(*run));
-    else if (has_kept_runs(directory))
+    else
       own = load_kept_runs(directory);
   } catch (const Error& error) {
     loaded.damaged.emplace_back(error.what());
@@ -185,15 +185,12 @@ std::string summary_of(const std::vector<Json>& starts) {
     if (!text("command").empty()) commands.insert(text("command"));
   }
   if (dates.empty()) return "";
-  auto all = [](const std::set<std::string>& texts) {
-    return listed(std::vector<std::string>(texts.begin(), texts.end()), ", ");
-  };
   const std::string command = commands.size() == 1  ? ": " + *commands.begin()
                               : commands.size() > 1 ? fmt::format(", by {} commands", commands.size())
                                                     : "";
   return fmt::format("{}{} with fovea {} on {}{}", *dates.begin(),
-                     dates.size() > 1 ? " to " + *dates.rbegin() : std::string(), all(versions), all(machines),
-                     command);
+                     dates.size() > 1 ? " to " + *dates.rbegin() : std::string(), fmt::join(versions, ", "),
+                     fmt::join(machines, ", "), command);
 }
 
 std::string origin_of(const std::vector<fs::path>& runs, const std::string& command, std::vector<Json> starts) {
