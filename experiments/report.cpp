@@ -26,19 +26,13 @@ struct Options {
   }
 };
 
-/// A finding that names the run among those that were read.
-void add_origin(Finding& finding, const RunResult& run) {
-  if (run.starts.empty()) finding.runs.push_back(run.directory);
-  finding.starts.insert(finding.starts.end(), run.starts.begin(), run.starts.end());
-}
-
 Finding sheet_finding(const std::string& name, const std::vector<RunResult>& runs) {
   const Sheet sheet = load_sheet(name);
   const SheetRuns of_rows = runs_of(sheet, runs);
   Finding finding{.title = sheet.title, .tables = tables_of(sheet, of_rows)};
   std::set<const RunResult*> found;
   for (const auto& [row, of_row] : of_rows) found.insert(of_row.begin(), of_row.end());
-  for (const RunResult* run : found) add_origin(finding, *run);
+  for (const RunResult* run : found) finding.add_origin(*run);
   const std::size_t others = runs.size() - found.size();
   if (others > 0)
     finding.tables[0].caption += fmt::format(
@@ -71,7 +65,7 @@ Finding runs_finding(const std::vector<RunResult>& runs) {
   Finding finding = finding_of(all);
   for (const RunGroup& group : all.groups)
     for (const ComparedRow& row : group.rows)
-      for (const RunResult& run : row.runs) add_origin(finding, run);
+      for (const RunResult& run : row.runs) finding.add_origin(run);
   return finding;
 }
 

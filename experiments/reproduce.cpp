@@ -172,7 +172,7 @@ void reproduce(NeededRuns& needed, const std::vector<Item>& items, int jobs, con
   std::vector<std::vector<std::string>> problems;
   for (const Item& item : items) problems.push_back(problems_of(needed, item));
   Finding report = report_on(needed, items, problems);
-  report.origin = origin_of(report.runs, command);
+  report.origin = origin_of(report.runs, command, report.starts);
   for (Format format : {Format::html, Format::markdown})
     write_file_atomically(out / (format == Format::html ? "report.html" : "report.md"), contents_of(report, format));
   const Finding states{.title = "", .notes = {report.notes.front()}, .tables = {report.tables.front()}};

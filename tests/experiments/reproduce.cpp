@@ -195,6 +195,7 @@ BOOST_AUTO_TEST_CASE(a_kept_run_takes_the_place_of_a_run_but_not_of_its_model) {
   for (const std::string& name : {names.front(), runs_of(before, "Y-F2").front()})
     finish(before, name,
            {.configuration = {{"program", "language_model"}, {"data", "generated"}}, .tests = {test_with(3)}});
+  save_start(before.directory(names.front()), "language_model");
   BOOST_TEST(ended("reproduce", {"--out", places.out.string(), "--keep-records", places.kept.string()}).out ==
              "2 runs and 0 outputs written into " + places.kept.string() + "\n");
   std::filesystem::remove_all(places.out);
@@ -202,6 +203,7 @@ BOOST_AUTO_TEST_CASE(a_kept_run_takes_the_place_of_a_run_but_not_of_its_model) {
   BOOST_TEST((needed.is_finished(names.front()) && !needed.is_made(names.front())));
   BOOST_TEST(!needed.is_finished(names.back()));
   BOOST_TEST(needed.finished(needed.sheet("nguyen-table-6")).size() == 1u);
+  BOOST_TEST(report_on(needed, load_items(needed, {"N-T6"}), std::vector<Texts>(1)).starts.size() == 1u);
   const std::vector<NinjaStep> steps = ninja_steps(needed, load_items(needed, {"N-T6", "Y-F2"}));
   BOOST_TEST(steps.size() == names.size() - 1);  // no command of Y-F2, which reads a model
   for (const NinjaStep& step : steps) BOOST_TEST(step.output != needed.directory(names.front()) / "result.json");

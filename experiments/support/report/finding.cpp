@@ -28,10 +28,6 @@ std::string name_of(const Finding& finding, const Finding::NamedTable& table) {
   return finding.tables.size() > 1 ? table.name : "";
 }
 
-std::string full_title(const Finding& finding) {
-  return finding.title + (finding.subtitle.empty() ? "" : ": ") + finding.subtitle;
-}
-
 /// A link that shows the picture. Signs of the name that mean something in a link are escaped.
 std::string markdown_picture(const std::string& file) {
   constexpr std::string_view in_text = "[]\\*_`<", in_target = " ()<>%#?\\";
@@ -50,7 +46,7 @@ std::string prose(const Finding& finding, bool is_markdown, int level = 1) {
     if (title.empty()) return title;
     return is_markdown ? std::string(std::size_t(at), '#') + " " + title + "\n\n" : title + "\n";
   };
-  std::string text = heading(full_title(finding), level);
+  std::string text = heading(finding.full_title(), level);
   if (!text.empty() && !is_markdown) text += "\n";
   for (const std::string& note : finding.notes)
     if (!note.empty()) text += note + "\n\n";
@@ -78,7 +74,7 @@ std::string latex_of(const Finding& finding) {
     text += (text.empty() ? "" : "\n") + commented(name_of(finding, each), comment) + each.table.latex() +
             commented(each.caption, comment);
   for (const Finding& section : finding.sections)
-    text += "\n" + commented(full_title(section), comment) + latex_of(section);
+    text += "\n" + commented(section.full_title(), comment) + latex_of(section);
   return text + commented(finding.origin, comment);
 }
 
@@ -95,7 +91,7 @@ std::string csv_of_tables(const Finding& finding) {
 
 Json json_of(const Finding& finding) {
   Json all{
-      {"title", full_title(finding)}, {"origin", finding.origin}, {"notes", finding.notes}, {"tables", Json::array()}};
+      {"title", finding.full_title()}, {"origin", finding.origin}, {"notes", finding.notes}, {"tables", Json::array()}};
   for (const Finding::NamedTable& each : finding.tables)
     all["tables"].push_back({{"name", each.name}, {"caption", each.caption}, {"rows", each.table.json()}});
   for (const Finding& section : finding.sections) all["sections"].push_back(json_of(section));
@@ -133,6 +129,11 @@ const NamedFormat& entry_of(Format format) {
 }
 
 }  // namespace
+
+void Finding::add_origin(const RunResult& run) {
+  if (run.starts.empty()) runs.push_back(run.directory);
+  starts.insert(starts.end(), run.starts.begin(), run.starts.end());
+}
 
 std::string contents_of(const Finding& finding, Format format) { return entry_of(format).contents(finding); }
 

@@ -12,6 +12,7 @@
 namespace fovea {
 
 class Cli;
+struct RunResult;
 
 struct Finding {
   struct NamedTable {
@@ -30,6 +31,11 @@ struct Finding {
   std::string origin = {};                       ///< when, by which command and version, and where all of it was made
   /// Makes the sections that only an HTML page has, such as pictures of further sentences; empty: there are none.
   std::function<std::vector<Finding>()> sections_of_page = {};
+
+  /// Adds a run that was read to `runs` or `starts`.
+  void add_origin(const RunResult& run);
+  /// "title: subtitle"
+  std::string full_title() const { return title + (subtitle.empty() ? "" : ": ") + subtitle; }
 };
 
 /// For a terminal; as Markdown and LaTeX (with the package booktabs); the tables with full precision, with commas and

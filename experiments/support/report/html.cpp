@@ -100,7 +100,6 @@ std::string escape_html(std::string_view text) {
 std::string html_of(const Finding& finding) {
   PageBody body;
   body.add(finding);
-  const std::string title = escape_html(finding.title + (finding.subtitle.empty() ? "" : ": ") + finding.subtitle);
   std::string navigation;
   for (std::size_t k = 0; k < body.headings.size() && body.headings.size() > 1; ++k)
     navigation += fmt::format("<a href=\"#section-{}\">{}</a>", k + 1, body.headings[k]);
@@ -109,7 +108,8 @@ std::string html_of(const Finding& finding) {
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
       "<title>{0}</title>\n<style>{1}{2}</style>\n</head>\n"
       "<body>\n<main>\n<header><h1>{0}</h1>\n{3}<nav>{4}</nav>\n</header>\n{5}</main>\n</body>\n</html>\n",
-      title, chart_style(), page_style, elements("subtitle", finding.origin), navigation, body.html);
+      escape_html(finding.full_title()), chart_style(), page_style, elements("subtitle", finding.origin), navigation,
+      body.html);
 }
 
 }  // namespace fovea

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <chrono>
-#include <fstream>
 #include <functional>
 #include <set>
 
 #include <fmt/chrono.h>
 
+#include "experiments/support/program/files.h"
 #include "experiments/support/report/run_collection.h"
 #include "experiments/support/text/words.h"
 #include "tensor/error.h"
@@ -17,11 +17,6 @@
 namespace fovea {
 
 namespace fs = std::filesystem;
-
-std::string text_of_file(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 // ---- Items as data
 
@@ -106,7 +101,7 @@ std::vector<Item> load_items(const NeededRuns& needed, const Texts& ids) {
 
 std::string command_line(const Texts& words) {
   std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : " ") + quoted_for_shell(word);
+  for (const std::string& word : words) append_word(text, quoted_for_shell(word));
   return text;
 }
 
@@ -233,7 +228,7 @@ std::size_t keep_outputs(const NeededRuns& needed, const std::vector<Item>& item
       std::vector<fs::path> files = figure_files(step, step.output.parent_path());
       files.push_back(step.output);
       for (const fs::path& file : files)
-        write_file_atomically(place / file.filename(), without_names(text_of_file(file), needed.places()));
+        write_file_atomically(place / file.filename(), without_names(contents_of_file(file), needed.places()));
       save_json((place / step.output.filename()).replace_extension(".json"),
                 {{"identity", step.identity}, {"start", start_of(step.output)}});
       ++kept;
@@ -247,7 +242,7 @@ namespace {
 /// are.
 std::string shortened(const fs::path& output, const fs::path& from) {
   constexpr std::size_t first = 10, last = 30;
-  const std::string text = text_of_file(output);
+  const std::string text = fs::exists(output) ? contents_of_file(output) : "";
   const std::vector<std::string_view> lines = split_columns(text, '\n');
   if (lines.size() <= first + last + 1) return text;
   std::string kept;
@@ -277,7 +272,7 @@ void add_outputs(Finding& section, const NeededRuns& needed, const Item& item, c
     section.outputs.push_back(fmt::format("$ {}\n{}", output->command, shortened(output->text, from)));
     for (const fs::path& file : output->figures) {
       if (!known.insert(file.string()).second) continue;
-      const std::string svg = text_of_file(file);
+      const std::string svg = contents_of_file(file);
       section.figures.emplace_back(svg.substr(std::min(svg.find("<svg"), svg.size())),
                                    fs::relative(file, from).string());
     }

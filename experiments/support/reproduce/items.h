@@ -69,7 +69,4 @@ std::size_t keep_outputs(const NeededRuns& needed, const std::vector<Item>& item
 /// Adds the outputs and figures of an item's commands. Links to files begin at the directory `from`.
 void add_outputs(Finding& section, const NeededRuns& needed, const Item& item, const std::filesystem::path& from);
 
-/// The text of a file; empty without one.
-std::string text_of_file(const std::filesystem::path& path);
-
 }  // namespace fovea

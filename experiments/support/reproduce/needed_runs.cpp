@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include "experiments/support/record/kept_runs.h"
 #include "experiments/support/text/split_mix.h"
@@ -112,9 +112,8 @@ std::vector<std::string> NeededRuns::arguments(const std::string& name) const {
   else
     arguments.emplace_back("--only=1/1");  // begins the run, or continues it
   if (job.kind == RunJob::Kind::continuation) arguments.push_back("--init=" + directory(job.needs).string());
-  std::string rows;
-  for (const std::string& row : job.made_for) rows += (rows.empty() ? "" : "; ") + row;
-  arguments.insert(arguments.end(), {"--made-for=" + rows, "--out=" + directory(name).string(), "--threads=1"});
+  arguments.insert(arguments.end(), {fmt::format("--made-for={}", fmt::join(job.made_for, "; ")),
+                                     "--out=" + directory(name).string(), "--threads=1"});
   return arguments;
 }
 

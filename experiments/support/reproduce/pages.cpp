@@ -6,6 +6,7 @@
 
 #include <fmt/core.h>
 
+#include "experiments/support/program/files.h"
 #include "experiments/support/report/run_collection.h"
 #include "experiments/support/text/words.h"
 #include "tensor/error.h"
@@ -33,8 +34,9 @@ std::string table_of(const Sheet& sheet) { return sheet.title.substr(0, sheet.ti
 
 /// The text of NAME.md beside the sheets, which is about the tier mini; empty for other tiers and without a file.
 std::string own_words(const NeededRuns& needed, const std::string& name) {
-  if (needed.tier() != "mini") return "";
-  std::string text = text_of_file(fs::path(sheets_directory()) / (name + ".md"));
+  const fs::path file = fs::path(sheets_directory()) / (name + ".md");
+  if (needed.tier() != "mini" || !fs::exists(file)) return "";
+  std::string text = contents_of_file(file);
   while (text.ends_with('\n')) text.pop_back();
   return text;
 }
@@ -136,7 +138,7 @@ std::vector<std::string> problems_of(NeededRuns& needed, const Item& item) {
       problems.push_back("failed: " + step.text);
       continue;
     }
-    const std::string output = text_of_file(step.output);
+    const std::string output = contents_of_file(step.output);
     for (const std::string& text : step.shows)
       if (output.find(text) == std::string::npos)
         problems.push_back(fmt::format("'{}' is not in the output of {}", text, step.text));
@@ -169,7 +171,7 @@ Finding report_on(NeededRuns& needed, const std::vector<Item>& items,
                   "are only printed.",
                   done, items.size(), needed.tier())};
   report.tables = {{"Items", states}};
-  for (const RunResult* run : needed.read_runs()) report.runs.push_back(run->directory);
+  for (const RunResult* run : needed.read_runs()) report.add_origin(*run);
   return report;
 }
 
