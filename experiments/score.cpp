@@ -1,5 +1,6 @@
 // Computes metrics of text files: reads hypotheses and references, prints a table.
 #include <algorithm>
+#include <iterator>
 
 #include <fmt/core.h>
 
@@ -17,7 +18,6 @@ struct ScoreOptions {
   std::string hypotheses, metrics = "bleu,sacrebleu,ribes";
   std::vector<std::string> references, compared;
   TextMetricOptions text;
-  enum class Letters { usual, lower, mixed } letters = Letters::usual;
   bool split_compounds = false, json = false, list = false;
   int lead = 0;
   BootstrapOptions bootstrap;
@@ -33,9 +33,10 @@ struct ScoreOptions {
     cli.option("--metrics", metrics,
                "metrics, separated by commas: " + alternatives(names) + "; --list describes them");
     cli.option("--list", list, "print what the metrics are, and exit");
-    cli.choice("--letters", letters, {{"usual", Letters::usual}, {"lower", Letters::lower}, {"mixed", Letters::mixed}},
-               "usual: each metric as its original program (RIBES, ROUGE and mteval in lower case); lower, mixed: all "
-               "metrics but ROUGE in lower case, or as the text is");
+    cli.choice<std::optional<bool>>(
+        "--letters", text.lower_case, {{"usual", std::nullopt}, {"lower", true}, {"mixed", false}},
+        "usual: each metric as its original program (RIBES, ROUGE and mteval in lower case); lower, mixed: all "
+        "metrics but ROUGE in lower case, or as the text is");
     cli.choice("--tokenize", text.tokenization, named_tokenizations(),
                "tokenization of --metrics sacrebleu: char for single characters, intl for punctuation of all scripts, "
                "zh for Chinese");
@@ -80,16 +81,9 @@ void require_inputs(const ScoreOptions& options) {
 
 std::vector<TextScore> scores_of(const TextFile& system, std::span<const TextFile> references,
                                  const ScoreOptions& options) {
-  TextMetricOptions text = options.text;
-  if (options.letters != ScoreOptions::Letters::usual) {
-    text.lower_case = options.letters == ScoreOptions::Letters::lower;
-  }
   std::vector<TextScore> scores;
-  for (std::string_view metric : split_columns(options.metrics, ',')) {
-    for (TextScore& score : text_scores(std::string(metric), system, references, text)) {
-      scores.push_back(std::move(score));
-    }
-  }
+  for (std::string_view metric : split_columns(options.metrics, ','))
+    std::ranges::move(text_scores(std::string(metric), system, references, options.text), std::back_inserter(scores));
   return scores;
 }
 
@@ -106,8 +100,7 @@ void check_effects(const ScoreOptions& options) {
   check("--links-from", options.text.links_from != usual.links_from, "aer");
   const bool reads_letters = std::ranges::any_of(
       metrics, [](std::string_view metric) { return metric != "rouge" && metric != "perplexity" && metric != "aer"; });
-  if (options.letters != ScoreOptions::Letters::usual && !reads_letters)
-    warn_without_effect({"--letters"}, "no metric of --metrics reads it");
+  if (options.text.lower_case && !reads_letters) warn_without_effect({"--letters"}, "no metric of --metrics reads it");
   check("--gold-from", options.text.gold_from != usual.gold_from, "aer");
 }
 

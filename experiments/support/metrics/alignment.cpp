@@ -44,7 +44,7 @@ bool has_first_word(const GoldAlignment& alignment) {
 
 std::string alignment_text(const std::set<Link>& links) {
   std::string text;
-  for (const Link& link : links) text += fmt::format("{}{}-{}", text.empty() ? "" : " ", link.source, link.target);
+  for (const Link& link : links) append_word(text, fmt::format("{}-{}", link.source, link.target));
   return text;
 }
 

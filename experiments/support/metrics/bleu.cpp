@@ -39,6 +39,12 @@ std::string precisions_shown(const BleuStatistics& sums, BleuSmoothing smoothing
   return fmt::format("{:.1f}/{:.1f}/{:.1f}/{:.1f}", 100 * p[0], 100 * p[1], 100 * p[2], 100 * p[3]);
 }
 
+double brevity_penalty(const BleuStatistics& sums) {
+  if (hypothesis_length(sums) >= reference_length(sums)) return 1;
+  if (hypothesis_length(sums) == 0) return 0;
+  return std::exp(1 - reference_length(sums) / hypothesis_length(sums));
+}
+
 double length_ratio(const BleuStatistics& sums) {
   return reference_length(sums) == 0 ? 0 : hypothesis_length(sums) / reference_length(sums);
 }
@@ -67,12 +73,6 @@ BleuStatistics bleu_statistics(const std::string& hypothesis, std::span<const st
     result[2 * n + 1] = std::int64_t(ngrams.of(0).size());
   }
   return result;
-}
-
-double brevity_penalty(const BleuStatistics& sums) {
-  if (hypothesis_length(sums) >= reference_length(sums)) return 1;
-  if (hypothesis_length(sums) == 0) return 0;
-  return std::exp(1 - reference_length(sums) / hypothesis_length(sums));
 }
 
 double bleu(const BleuStatistics& sums, int order, BleuSmoothing smoothing) {

@@ -35,8 +35,6 @@ double bleu(const BleuStatistics& statistics, int order = 4, BleuSmoothing smoot
 /// Returns p_n, 0 to 100, which mteval calls the individual n-gram score.
 double ngram_precision(const BleuStatistics& statistics, int n, BleuSmoothing smoothing = BleuSmoothing::none);
 
-double brevity_penalty(const BleuStatistics& statistics);
-
 /// The line that multi-bleu.perl prints: `BLEU = 56.96, 92.0/77.3/47.4/31.2 (BP=1.000, ratio=1.000, hyp_len=25,
 /// ref_len=25)`.
 std::string multi_bleu_line(const BleuStatistics& statistics);

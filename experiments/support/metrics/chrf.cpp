@@ -1,6 +1,7 @@
 #include "experiments/support/metrics/chrf.h"
 
 #include <algorithm>
+#include <cctype>
 #include <iterator>
 
 #include "experiments/support/metrics/ngrams.h"
@@ -22,21 +23,17 @@ Words characters_of(std::string_view text) {
   return characters;
 }
 
-bool is_ascii_punctuation(char c) {
-  constexpr std::string_view punctuation = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~";
-  return punctuation.find(c) != std::string_view::npos;
-}
+bool is_ascii_punctuation(unsigned char c) { return std::ispunct(c); }
 
 /// The words, with one punctuation mark at the end of a word, or else one at its beginning, as a word of its own.
 Words words_of(std::string_view text) {
   Words words;
   for (std::string_view word : split_words(text)) {
     std::size_t cut = 0;
-    if (word.size() > 1 && is_ascii_punctuation(word.back())) {
+    if (word.size() > 1 && is_ascii_punctuation(word.back()))
       cut = word.size() - 1;
-    } else if (word.size() > 1 && is_ascii_punctuation(word.front())) {
+    else if (word.size() > 1 && is_ascii_punctuation(word.front()))
       cut = 1;
-    }
     if (cut > 0) words.push_back(word.substr(0, cut));
     words.push_back(word.substr(cut));
   }

@@ -13,15 +13,15 @@ namespace {
 constexpr std::array<std::string_view, 11> abbreviations = {"mr",  "mrs", "ms", "dr", "prof", "sen",
                                                             "gen", "st",  "jr", "vs", "inc"};
 
+constexpr std::array<std::string_view, 7> closing_signs = {"''", "\"", "'", ")", "]", "”", "’"};
+
 bool closes(std::string_view word) {
-  return word == "''" || word == "\"" || word == "'" || word == ")" || word == "]" || word == "\xe2\x80\x9d" ||
-         word == "\xe2\x80\x99" || word == "-rrb-" || word == "-RRB-";
+  return std::ranges::count(closing_signs, word) > 0 || word == "-rrb-" || word == "-RRB-";
 }
 
 std::string_view without_closing(std::string_view word) {
-  for (std::string_view sign : {"''", "\"", "'", ")", "]", "\xe2\x80\x9d", "\xe2\x80\x99"}) {
+  for (std::string_view sign : closing_signs)
     while (word.size() > sign.size() && word.ends_with(sign)) word.remove_suffix(sign.size());
-  }
   return word;
 }
 
@@ -64,8 +64,7 @@ std::string lead(std::string_view text, std::int64_t count) {
   std::string summary;
   for (const std::string& sentence : sentences(text)) {
     if (count-- <= 0) break;
-    if (!summary.empty()) summary += ' ';
-    summary += sentence;
+    append_word(summary, sentence);
   }
   return summary;
 }

@@ -96,15 +96,10 @@ void remove_ed_and_ing(std::string& word) {
 }
 
 void remove_suffix(std::string& word) {
+  if (word.ends_with("ion") && !word.ends_with("sion") && !word.ends_with("tion")) return;
   for (const char* ending : {"ement", "ance", "ence", "able", "ible", "ment", "ant", "ent", "ion", "ism", "ate", "iti",
-                             "ous", "ive", "ize", "al", "er", "ic", "ou"}) {
-    if (!word.ends_with(ending)) continue;
-    const Stem stem = without(word, ending);
-    const bool is_ion = Stem(ending) == "ion";
-    const bool fits = !is_ion || stem.ends_with('s') || stem.ends_with('t');
-    if (fits && measure(stem) > 1) word.resize(stem.size());
-    return;
-  }
+                             "ous", "ive", "ize", "al", "er", "ic", "ou"})
+    if (word.ends_with(ending)) return replace_ending(word, 1, {{ending, ""}});
 }
 
 void tidy_up(std::string& word) {
@@ -218,14 +213,30 @@ class CommonSubsequences {
   std::vector<std::uint64_t> rows_;
 };
 
+/// The words of a text that ROUGE compares, with one space between them.
+std::string rouge_words(std::string_view text, const RougeOptions& options) {
+  std::string result, word;
+  const auto end_word = [&] {
+    if (word.empty()) return;
+    append_word(result, options.stem && word.size() > 3 ? porter_stem(word) : word);
+    word.clear();
+  };
+  for (char c : text) {
+    if (c >= 'A' && c <= 'Z') c = char(c + 32);
+    if ((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9')) {
+      word += c;
+    } else {
+      end_word();
+    }
+  }
+  end_word();
+  return result;
+}
+
 std::vector<std::string> words_of_each(std::span<const std::string_view> sentences, const RougeOptions& options) {
   std::vector<std::string> result;
   for (std::string_view sentence : sentences) result.push_back(rouge_words(sentence, options));
   return result;
-}
-
-void keep_better(RougeScore& best, const RougeScore& other) {
-  if (other.f1 > best.f1) best = other;
 }
 
 Rouge rouge_of_one(std::string_view hypothesis, std::string_view reference, const RougeOptions& options) {
@@ -245,26 +256,6 @@ Rouge rouge_of_one(std::string_view hypothesis, std::string_view reference, cons
 }
 
 }  // namespace
-
-std::string rouge_words(std::string_view text, const RougeOptions& options) {
-  std::string result, word;
-  const auto end_word = [&] {
-    if (word.empty()) return;
-    if (!result.empty()) result += ' ';
-    result += options.stem && word.size() > 3 ? porter_stem(word) : word;
-    word.clear();
-  };
-  for (char c : text) {
-    if (c >= 'A' && c <= 'Z') c = char(c + 32);
-    if ((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9')) {
-      word += c;
-    } else {
-      end_word();
-    }
-  }
-  end_word();
-  return result;
-}
 
 RougeScore rouge_l_summary(std::span<const std::string_view> hypothesis, std::span<const std::string_view> reference,
                            const RougeOptions& options) {
@@ -297,10 +288,8 @@ Rouge rouge(std::string_view hypothesis, std::span<const std::string> references
   Rouge best;
   for (const std::string& reference : references) {
     const Rouge one = rouge_of_one(hypothesis, reference, options);
-    keep_better(best.one, one.one);
-    keep_better(best.two, one.two);
-    keep_better(best.sentence_l, one.sentence_l);
-    keep_better(best.summary_l, one.summary_l);
+    for (RougeScore Rouge::*score : {&Rouge::one, &Rouge::two, &Rouge::sentence_l, &Rouge::summary_l})
+      if ((one.*score).f1 > (best.*score).f1) best.*score = one.*score;
   }
   return best;
 }

@@ -41,7 +41,4 @@ Rouge rouge(std::string_view hypothesis, std::span<const std::string> references
 RougeScore rouge_l_summary(std::span<const std::string_view> hypothesis, std::span<const std::string_view> reference,
                            const RougeOptions& options = {});
 
-/// Returns the words of a text that ROUGE compares, with one space between them.
-std::string rouge_words(std::string_view text, const RougeOptions& options = {});
-
 }  // namespace fovea

@@ -32,7 +32,7 @@ struct TextMetric {
   std::string name, description;
 };
 
-/// All metrics: bleu, sacrebleu, mteval, ngrams, sentence-bleu, chrf, chrf++, ribes, rouge, accuracy, perplexity, aer.
+/// All metrics, with a line for readers on each.
 std::vector<TextMetric> text_metrics();
 
 /// Returns the scores of a metric; most metrics have one. Line i of every reference belongs to line i of the

@@ -119,7 +119,7 @@ std::string characters(std::string_view text) {
   return result;
 }
 
-/// By their numbers.
+/// An entry of `tokenizations`, which is in the order of Tokenization.
 struct NamedTokenization {
   const char* name;
   std::string (*of)(std::string_view text);
