@@ -53,7 +53,7 @@ template <class Example, class Field>
 void for_fields(Example& example, const Field& field) {
   const std::string empty;
   field("input", example.input, empty);
-  field("reference", example.reference, std::string(1, '\0'));  // is always written
+  field("reference", example.reference, std::string(1, '\0'));  // no text is this one: always written
   field("more_references", example.more_references, std::vector<std::string>());
   field("hypothesis", example.hypothesis, empty);
   field("negative_log_likelihood", example.likelihood.negative_log, 0.0);

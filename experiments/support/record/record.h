@@ -132,7 +132,8 @@ std::vector<Json> starts_of(const RunResult& run);
 std::vector<Json> log_of(const RunResult& run);
 
 /// How much the score that selects the model improved in the last fifth of the training: its last evaluation against
-/// the last one before. Positive: better, also where lower scores are. NaN without two such evaluations.
+/// the last one before. Positive: it became better, whether higher or lower scores are. NaN without two such
+/// evaluations.
 double gain_of_last_fifth(const RunResult& run);
 
 /// The time, command, version and machine of this process, and its GPU if `device` is one.
