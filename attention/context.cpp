@@ -28,7 +28,7 @@ Tensor AttentionContext::seen() const {
 }
 
 Variable without_padding(const AttentionContext& in, const Variable& x) {
-  if (!in.visible.end.defined()) return x;
+  if (!in.visible.end.defined() || in.query.size(2) == 0) return x;
   const std::int64_t I = in.visible.end.size(2), J = x.size(2);
   // in causal attention the last query sees every key that is not padding
   const Tensor real = allowed_pairs({{}, in.visible.end.slice(2, I - 1, I)}, J);

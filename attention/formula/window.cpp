@@ -80,6 +80,7 @@ Segments segments_of(std::int64_t J, std::int64_t b, Device device) {
 /// For each row, 1 at its first maximum and 0 elsewhere. A row of zeros stays zero, and a row that contains a NaN is
 /// not changed. The result has no gradient.
 Tensor first_largest(const Tensor& phi) {
+  if (phi.size(-1) == 0) return phi;
   const Tensor zero = constant_like(phi, 0);
   const TopK first = top_k(phi, 1);
   const Tensor one = Tensor::full(first.values.shape(), 1, phi.dtype(), phi.device());

@@ -48,6 +48,7 @@ Variable FlexibleAttention::gate(const AttentionContext& in, Plan& plan) const {
 }
 
 void FlexibleAttention::add_terms(const AttentionContext& in, Plan& plan) {
+  if (in.query.size(2) == 0) return;  // no focus moves
   Variable focus = in.previous_focus;
   if (!focus.defined() && in.memory) focus = in.memory->step_state(this);
   require(
