@@ -42,7 +42,11 @@ void RotaryPositions::visit(OptionVisitor& visitor, Options& options) {
 }
 
 RotaryPositions::RotaryPositions(const MethodShape& shape, const Options& options)
-    : options_(options), head_dim_(shape.head_dim) {}
+    : options_(options), head_dim_(shape.head_dim) {
+  require(shape.query_dim == shape.key_dim,
+          "rotary: queries have width {}, keys have width {}; they must be equal, because one table rotates both",
+          shape.query_dim, shape.key_dim);
+}
 
 RotaryTable RotaryPositions::make_table(std::int64_t first, std::int64_t positions, DType dtype, Device device) const {
   const std::int64_t half = head_dim_ / 2, paired = 2 * half;

@@ -267,6 +267,11 @@ BOOST_AUTO_TEST_CASE(options_that_contradict_the_model_are_errors) {
                            head_dim));
 }
 
+BOOST_AUTO_TEST_CASE(rotary_refuses_keys_of_another_width_than_the_queries) {
+  BOOST_TEST(error_of("classic(general + rotary)", {.model_dim = 6, .key_dim = 4}) ==
+             "rotary: queries have width 6, keys have width 4; they must be equal, because one table rotates both");
+}
+
 BOOST_AUTO_TEST_CASE(relative_positions_refuse_cross_attention) {
   BOOST_TEST(error_of("relative", {.model_dim = 8, .heads = 4, .place = Place::cross}) ==
              "relative: queries and keys must be tokens of one sequence, so it is not defined in cross-attention");
