@@ -52,22 +52,19 @@ RotaryTable RotaryPositions::make_table(std::int64_t first, std::int64_t positio
   const std::int64_t half = head_dim_ / 2, paired = 2 * half;
   const bool neighbours = options_.pairs == Pairs::neighbours;
   std::vector<std::int64_t> partner;
-  for (std::int64_t c = 0; c < paired; ++c) partner.push_back(neighbours ? c ^ 1 : (c + half) % paired);
-  if (head_dim_ > paired) partner.push_back(paired);  // the last dimension of an odd D has no partner
-  std::vector<double> cosine, sine;
-  for (std::int64_t t = 0; t < positions; ++t)
-    for (std::int64_t c = 0; c < head_dim_; ++c) {
-      if (c == paired) {  // the rotation by 0
-        cosine.push_back(1);
-        sine.push_back(0);
-        continue;
-      }
-      const bool is_first = neighbours ? c % 2 == 0 : c < half;
-      const std::int64_t pair = neighbours ? c / 2 : c % half;
-      const double angle = static_cast<double>(first + t) *
-                           std::pow(options_.base, -static_cast<double>(pair) / static_cast<double>(half));
-      cosine.push_back(std::cos(angle));
-      sine.push_back(is_first ? -std::sin(angle) : std::sin(angle));
+  std::vector<double> step, cosine, sine;  // step: each dimension's angle per token, negative for the first of a pair
+  for (std::int64_t c = 0; c < paired; ++c) {
+    const bool is_first = neighbours ? c % 2 == 0 : c < half;
+    const std::int64_t pair = neighbours ? c / 2 : c % half;
+    const double angle = std::pow(options_.base, -static_cast<double>(pair) / static_cast<double>(half));
+    partner.push_back(neighbours ? c ^ 1 : (c + half) % paired);
+    step.push_back(is_first ? -angle : angle);
+  }
+  if (head_dim_ > paired) partner.push_back(paired), step.push_back(0);  // the last dimension of an odd D
+  for (std::int64_t t = first; t < first + positions; ++t)
+    for (const double angle : step) {
+      cosine.push_back(std::cos(static_cast<double>(t) * angle));
+      sine.push_back(std::sin(static_cast<double>(t) * angle));
     }
   auto table = [&](const std::vector<double>& values) {
     return Tensor::from(values, {positions, head_dim_}).to(dtype).to(device);
