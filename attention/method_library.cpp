@@ -17,7 +17,6 @@ constexpr const char* compile_again = "compile it again with the script `method`
 /// Opens the shared object, which stays open: the registry refers to its code. Functions that this library lacks are
 /// no error yet, so that the comparison of the headers can name the cause.
 void* opened(const std::filesystem::path& library) {
-  require(std::filesystem::exists(library), "there is no such file");
   require(std::filesystem::is_regular_file(library), "it is not a file, so it holds no shared object");
   if (void* handle = ::dlopen(library.c_str(), RTLD_LAZY | RTLD_LOCAL)) return handle;
   const std::string reason = ::dlerror();
@@ -52,7 +51,8 @@ void load_methods(const std::filesystem::path& library) {
   const std::filesystem::path file = std::filesystem::canonical(library, missing);
   if (loaded.contains(file)) return;
   try {
-    register_methods(opened(missing ? library : file));
+    require(!missing, "there is no such file");
+    register_methods(opened(file));
   } catch (const Error& error) {
     fail("{}: {}", library.string(), error.what());
   }
