@@ -157,10 +157,11 @@ std::int64_t MixedAttention::heads() const {
   return sum;
 }
 
-/// The part of x [B, heads, ...] that mechanism k, counted from 0, reads. An x of another rank than `rank` is returned
-/// as it is: either it has no dimension of heads, or the mechanism throws Error for it. `what` names x in the message.
+/// The part of x [B, heads, ...] that mechanism k, counted from 0, reads. An x of less than `rank` dimensions is
+/// returned as it is: either it has no dimension of heads, or the mechanism throws Error for it. `what` names x in the
+/// message.
 Variable MixedAttention::part_of_mechanism(const Variable& x, int rank, std::int64_t k, const char* what) const {
-  if (!x.defined() || !x.value().defined() || x.rank() != rank || x.size(1) == 1) return x;
+  if (!x.defined() || !x.value().defined() || x.rank() < rank || x.size(1) == 1) return x;
   if (x.size(1) == mechanisms()) return slice(x, 1, k, k + 1);
   require(
       x.size(1) == heads(),
@@ -195,10 +196,9 @@ std::vector<AttentionInput> MixedAttention::inputs_of_mechanisms(const Attention
     own.trace = nullptr;
     own.previous_focus = part_of_mechanism(input.previous_focus, 2, k, "previous focus");
     own.mask = part_of_mechanism(input.mask, 4, k, "mask");
-    for (auto [pointer, name] : {std::pair(&own.left_pointer, "left_pointer"), {&own.right_pointer, "right_pointer"}})
-      if (pointer->defined()) *pointer = part_of_mechanism(*pointer, pointer->rank(), k, name);
-    if (input.allowed.defined())
-      own.allowed = part_of_mechanism(Variable(input.allowed), 4, k, "mask 'allowed'").value();
+    own.left_pointer = part_of_mechanism(input.left_pointer, 3, k, "left_pointer");
+    own.right_pointer = part_of_mechanism(input.right_pointer, 3, k, "right_pointer");
+    own.allowed = part_of_mechanism(Variable(input.allowed), 4, k, "mask 'allowed'").value();
     inputs.push_back(own);
   }
   return inputs;

@@ -201,6 +201,7 @@ BOOST_AUTO_TEST_CASE(pointers_of_a_wrong_shape_or_type_are_errors_of_one_line) {
   refused(*attention, Tensor::zeros({B, H, T}, DType::f64), expected);
   refused(*attention, Tensor::zeros({B, H, T, 3}, DType::f64), expected);
   refused(*discrete, Tensor::zeros({1, 1, 1, T}, DType::f64), "window: mask=discrete needs two positions");
+  refused(*random_attention("average(window(pointers=given), dot)", Place::encoder), integers({1}, {1}), expected);
   BOOST_CHECK_THROW(random_attention("window(pointers=given,forward_only=true)", Place::encoder), Error);
 }
 
