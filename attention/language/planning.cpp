@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "attention/language/formula_text.h"
+#include "attention/layers/context.h"
 #include "attention/layers/mechanism.h"
 #include "attention/layers/multi_head.h"
 #include "tensor/support/in_quotes.h"
@@ -162,7 +163,7 @@ MethodShape shape_of_projected(const AttentionShape& shape, int heads, std::int6
           .key_dim = head_dim,
           .value_dim = value_dim / std::max(shape.heads, 1),
           .step_dim = shape.step_dim,
-          .key_state_dim = shape.key_dim > 0 ? shape.key_dim : shape.model_dim};
+          .key_state_dim = with_widths(shape).key_dim};
 }
 
 /// Constructs multi-head attention. A method may change the width of the values (activation), on which the shapes of
@@ -198,7 +199,7 @@ AttentionFactory plan_projected(const std::string& text, const std::vector<Metho
             "{}: {} has heads of width {} (head_dim); it must be at least 1 and below 2^31, or 0 for d / H", shown,
             owner, shape.head_dim);
     if (column > 0) {
-      std::int64_t d = shape.model_dim, query_dim = shape.query_dim == 0 ? d : shape.query_dim;
+      const std::int64_t d = shape.model_dim, query_dim = with_widths(shape).query_dim;
       require(query_dim == d, "{}: {} has queries {} wide; they must be as wide as the model, {}", shown, owner,
               query_dim, d);
       require(shape.heads > 0 && (shape.head_dim > 0 || d % shape.heads == 0),

@@ -119,6 +119,14 @@ Variable focus_of_heads(const Variable& focus, std::int64_t B) {
 
 }  // namespace
 
+void require_states(const AttentionInput& input, std::int64_t query_dim, std::int64_t key_dim, std::int64_t value_dim) {
+  const Shape &q = input.query.shape(), &k = input.key.shape(), &v = input.value.shape();
+  require(q.rank() == 3 && k.rank() == 3 && v.rank() == 3 && q[0] == k[0] && k[0] == v[0] && k[1] == v[1] &&
+              q[2] == query_dim && k[2] == key_dim && v[2] == value_dim,
+          "attention: query {}, key {}, value {}; expected [B, I, {}], [B, J, {}] and [B, J, {}]", q, k, v, query_dim,
+          key_dim, value_dim);
+}
+
 AttentionContext context_of(const AttentionInput& input, Place place) {
   constexpr std::int64_t farthest = std::int64_t{1} << 31;
   require(0 <= input.query_offset && input.query_offset <= farthest,
@@ -210,8 +218,7 @@ bool fits_pairs(const Shape& shape, const Shape& pairs) {
   return fits;
 }
 
-}  // namespace
-
+/// The mask cast to `dtype`; undefined if `mask` is. Throws Error for a mask of another shape.
 Variable checked_mask(const Variable& mask, const Shape& pairs, DType dtype) {
   if (!mask.defined() || !mask.value().defined()) return {};
   require(fits_pairs(mask.shape(), pairs), "attention: the mask is {}; expected {}, where all but the last may be 1",
@@ -219,6 +226,7 @@ Variable checked_mask(const Variable& mask, const Shape& pairs, DType dtype) {
   return cast(mask, dtype);
 }
 
+/// AttentionInput::allowed as bool on this device; undefined if `allowed` is. Throws Error for another shape or type.
 Tensor checked_allowed(const Tensor& allowed, const Shape& pairs, Device device) {
   if (!allowed.defined()) return {};
   require((allowed.dtype() == DType::boolean || allowed.dtype() == DType::u8) && fits_pairs(allowed.shape(), pairs),
@@ -226,8 +234,6 @@ Tensor checked_allowed(const Tensor& allowed, const Shape& pairs, Device device)
   const Tensor mask = allowed.to(device);
   return mask.dtype() == DType::u8 ? greater(mask, constant(0, DType::u8, device)) : mask;
 }
-
-namespace {
 
 /// AttentionContext::left_pointer or right_pointer from the member of the input called `name`. Throws Error for a wrong
 /// shape or type.
@@ -278,6 +284,12 @@ void add_given(AttentionContext& in, const AttentionInput& input, const Shape& p
   in.left_pointer = checked_pointer("left_pointer", input.left_pointer, pairs, dtype);
   in.right_pointer = checked_pointer("right_pointer", input.right_pointer, pairs, dtype);
   add_grid(in, input, pairs);
+}
+
+AttentionShape with_widths(AttentionShape shape) {
+  for (std::int64_t* width : {&shape.query_dim, &shape.key_dim, &shape.value_dim})
+    if (*width == 0) *width = shape.model_dim;
+  return shape;
 }
 
 Variable AttentionContext::project(const Linear& layer, const Variable& states) const {

@@ -6,6 +6,9 @@
 
 namespace fovea {
 
+/// Throws Error unless query, key and value are [B, I, d_q], [B, J, d_k] and [B, J, d_v] of these widths.
+void require_states(const AttentionInput& input, std::int64_t query_dim, std::int64_t key_dim, std::int64_t value_dim);
+
 /// A context with the input's states, visible keys, lengths, positions and decoder state. The caller adds `query`,
 /// `key`, `value`, the projected states and the members that add_given() sets. Throws Error if lengths, documents, step
 /// input or previous focus have a wrong shape, type or range.
@@ -31,12 +34,7 @@ void position_second_maps(const AttentionContext& in, Plan& plan, const Position
 /// requires.
 void add_given(AttentionContext& in, const AttentionInput& input, const Shape& pairs);
 
-/// The mask [B or 1, H or 1, I or 1, J] cast to `dtype`; undefined if `mask` is. `pairs` is {B, H, I, J}. Throws Error
-/// for a mask of another shape.
-Variable checked_mask(const Variable& mask, const Shape& pairs, DType dtype);
-
-/// AttentionInput::allowed as bool on this device; undefined if `allowed` is. Throws Error unless it is bool or u8 [B
-/// or 1, H or 1, I or 1, J], where `pairs` is {B, H, I, J}.
-Tensor checked_allowed(const Tensor& allowed, const Shape& pairs, Device device);
+/// The shape with widths of 0 replaced by model_dim.
+AttentionShape with_widths(AttentionShape shape);
 
 }  // namespace fovea

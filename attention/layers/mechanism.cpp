@@ -7,17 +7,6 @@
 
 namespace fovea {
 
-namespace {
-
-/// The shape with widths of 0 replaced by model_dim.
-AttentionShape with_widths(AttentionShape shape) {
-  for (std::int64_t* width : {&shape.query_dim, &shape.key_dim, &shape.value_dim})
-    if (*width == 0) *width = shape.model_dim;
-  return shape;
-}
-
-}  // namespace
-
 // ---- One mechanism
 
 ClassicAttention::ClassicAttention(const AttentionShape& shape, PlacedMethods methods)
@@ -64,10 +53,7 @@ Variable ClassicAttention::forward(const AttentionInput& input) {
 
 Variable ClassicAttention::forward_of_clean(const AttentionInput& input) {
   const Shape &q = input.query.shape(), &k = input.key.shape(), &v = input.value.shape();
-  require(q.rank() == 3 && k.rank() == 3 && v.rank() == 3 && q[0] == k[0] && k[0] == v[0] && k[1] == v[1] &&
-              q[2] == shape_.query_dim && k[2] == shape_.key_dim && v[2] == shape_.value_dim,
-          "attention: query {}, key {}, value {}; expected [B, I, {}], [B, J, {}] and [B, J, {}]", q, k, v,
-          shape_.query_dim, shape_.key_dim, shape_.value_dim);
+  require_states(input, shape_.query_dim, shape_.key_dim, shape_.value_dim);
   const std::int64_t H = shape_.heads;
   AttentionContext in = context_of(input, shape_.place);
   in.projected_query = input.query;

@@ -10,8 +10,6 @@
 namespace fovea {
 
 namespace {
-std::int64_t width_or(std::int64_t width, std::int64_t model_dim) { return width > 0 ? width : model_dim; }
-
 /// Repeats each head `times` times in succession: x [B, G, T, D] → [B, G · times, T, D].
 Variable repeat_heads(const Variable& x, std::int64_t times) {
   if (times == 1) return x;
@@ -32,16 +30,15 @@ bool are_positioned_alike(const PlacedMethods& methods, const AttentionShape& sh
 }  // namespace
 
 MultiHeadAttention::MultiHeadAttention(const AttentionShape& shape, PlacedMethods methods)
-    : shape_(shape),
+    : shape_(with_widths(shape)),
       head_dim_(shape.width_of_head()),
       methods_(std::move(methods)),
       surroundings_(surroundings_of(methods_, shape.heads * head_dim_)),
       positioned_alike_(are_positioned_alike(methods_, shape)),
       key_heads_(surroundings_.key_heads > 0 ? surroundings_.key_heads : shape.heads),
       query_(shape.model_dim, shape.heads * head_dim_),
-      key_(width_or(shape.key_dim, shape.model_dim), head_dim_ * key_heads_),
-      value_(width_or(shape.value_dim, shape.model_dim),
-             surroundings_.value_dim / std::max(shape.heads, 1) * key_heads_) {
+      key_(shape_.key_dim, head_dim_ * key_heads_),
+      value_(shape_.value_dim, surroundings_.value_dim / std::max(shape.heads, 1) * key_heads_) {
   require(shape.heads > 0 && (shape.head_dim > 0 || shape.model_dim % shape.heads == 0),
           "attention: {} heads do not divide the width of the model, {}", shape.heads, shape.model_dim);
   require(surroundings_.value_dim % shape.heads == 0, "attention: {} heads do not divide the width of the values, {}",
@@ -99,12 +96,8 @@ void MultiHeadAttention::project_together(const AttentionInput& input, Attention
 }
 
 AttentionContext MultiHeadAttention::context(const AttentionInput& input) const {
-  const Shape &q = input.query.shape(), &k = input.key.shape(), &v = input.value.shape();
-  std::int64_t d = shape_.model_dim, d_k = width_or(shape_.key_dim, d), d_v = width_or(shape_.value_dim, d);
-  require(q.rank() == 3 && k.rank() == 3 && v.rank() == 3 && q[0] == k[0] && k[0] == v[0] && k[1] == v[1] &&
-              q[2] == d && k[2] == d_k && v[2] == d_v,
-          "attention: query {}, key {}, value {}; expected [B, I, {}], [B, J, {}] and [B, J, {}]", q, k, v, d, d_k,
-          d_v);
+  const Shape& q = input.query.shape();
+  require_states(input, shape_.model_dim, shape_.key_dim, shape_.value_dim);
   AttentionContext in = context_of(input, shape_.place);
   project_together(input, in);
   in.projected_query = in.project(query_, input.query);
