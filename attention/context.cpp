@@ -92,14 +92,10 @@ AttentionContext context_of_heads(const AttentionContext& in, HeadRange heads) {
   out.query = slice_heads(in.query, heads);
   out.key = slice_heads(in.key, heads);
   out.value = slice_heads(in.value, heads);
-  if (in.mask.defined() && in.mask.size(1) > 1) out.mask = slice_heads(in.mask, heads);
-  if (in.allowed.defined() && in.allowed.size(1) > 1)
-    out.allowed = in.allowed.slice(1, heads.first, heads.first + heads.count);
-  for (Variable* pointer : {&out.left_pointer, &out.right_pointer})
-    if (pointer->defined() && pointer->size(1) > 1)
-      *pointer = slice(*pointer, 1, heads.first, heads.first + heads.count);
-  if (in.previous_focus.defined() && in.previous_focus.size(1) > 1)
-    out.previous_focus = slice(in.previous_focus, 1, heads.first, heads.first + heads.count);
+  const std::int64_t end = heads.first + heads.count;
+  if (in.allowed.defined() && in.allowed.size(1) > 1) out.allowed = in.allowed.slice(1, heads.first, end);
+  for (Variable* given : {&out.mask, &out.left_pointer, &out.right_pointer, &out.previous_focus})
+    if (given->defined() && given->size(1) > 1) *given = slice(*given, 1, heads.first, end);
   return out;
 }
 

@@ -99,7 +99,8 @@ struct AttentionContext {
   /// If this context is restricted to some heads, the context of all heads; otherwise null.
   std::shared_ptr<const AttentionContext> whole;
 
-  double scale() const;  ///< 1 / sqrt(D)
+  double scale() const;                                                                       ///< 1 / sqrt(D)
+  Shape pairs() const { return {query.size(0), query.size(1), query.size(2), key.size(2)}; }  ///< [B, H, I, J]
   /// layer(states). Taken from `projected` if that has the layer's result for the same variable `states`; computed
   /// otherwise.
   Variable project(const Linear& layer, const Variable& states) const;

@@ -277,8 +277,9 @@ void add_grid(AttentionContext& in, const AttentionInput& input, const Shape& pa
 
 }  // namespace
 
-void add_given(AttentionContext& in, const AttentionInput& input, const Shape& pairs) {
+void add_given(AttentionContext& in, const AttentionInput& input) {
   const DType dtype = input.query.dtype();
+  const Shape pairs = in.pairs();
   in.mask = checked_mask(input.mask, pairs, dtype);
   in.allowed = checked_allowed(input.allowed, pairs, input.query.device());
   in.left_pointer = checked_pointer("left_pointer", input.left_pointer, pairs, dtype);

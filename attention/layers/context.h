@@ -29,10 +29,10 @@ void position_heads(AttentionContext& in, const void* owner, const PositionHeads
 /// key once. Maps whose score is not a product, or whose heads have another width than the context's, are not changed.
 void position_second_maps(const AttentionContext& in, Plan& plan, const PositionHeads& positioned);
 
-/// Adds to the context the input's mask, allowed keys, pointers and grid, converted to the type and device of the
-/// queries. `pairs` is {B, H, I, J}. Throws Error if one of them does not have the shape or type that AttentionInput
+/// Adds to the context, which has queries and keys, the input's mask, allowed keys, pointers and grid, converted to the
+/// type and device of the queries. Throws Error if one of them does not have the shape or type that AttentionInput
 /// requires.
-void add_given(AttentionContext& in, const AttentionInput& input, const Shape& pairs);
+void add_given(AttentionContext& in, const AttentionInput& input);
 
 /// The shape with widths of 0 replaced by model_dim.
 AttentionShape with_widths(AttentionShape shape);

@@ -63,7 +63,7 @@ Variable ClassicAttention::forward_of_clean(const AttentionInput& input) {
   auto values = [&] { return input.appends_keys() ? input.memory->append(&methods_, input.value) : input.value; };
   in.value = input.value.is_same(input.key) ? in.key : split_heads(values(), v[2] / H);
   require_stored_keys(input, in);
-  add_given(in, input, {q[0], H, q[1], input.key_count()});
+  add_given(in, input);
   const auto position = [&](const Variable& heads, const TokenPositions& at) {
     return positioned(methods_, heads, at, H);
   };

@@ -96,7 +96,6 @@ void MultiHeadAttention::project_together(const AttentionInput& input, Attention
 }
 
 AttentionContext MultiHeadAttention::context(const AttentionInput& input) const {
-  const Shape& q = input.query.shape();
   require_states(input, shape_.model_dim, shape_.key_dim, shape_.value_dim);
   AttentionContext in = context_of(input, shape_.place);
   project_together(input, in);
@@ -109,7 +108,7 @@ AttentionContext MultiHeadAttention::context(const AttentionInput& input) const 
                                       surroundings_.value_dim / shape_.heads),
                           shared);
   require_stored_keys(input, in);
-  add_given(in, input, {q[0], shape_.heads, q[1], input.key_count()});
+  add_given(in, input);
   return in;
 }
 

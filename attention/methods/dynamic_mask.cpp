@@ -42,8 +42,7 @@ void DynamicMask::add_terms(const AttentionContext& in, Plan& plan) {
   };
   plan.biases.push_back(term());
   plan.quantity("mask", [in, term] {
-    Shape pairs{in.query.size(0), in.query.size(1), in.query.size(2), in.key.size(2)};
-    return exp(apply_term(term(), Tensor::zeros(pairs, in.query.dtype(), in.query.device()), in));
+    return exp(apply_term(term(), Tensor::zeros(in.pairs(), in.query.dtype(), in.query.device()), in));
   });
 }
 

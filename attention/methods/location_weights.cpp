@@ -28,15 +28,9 @@ struct GaussianLogDensity {
   }
 };
 
-/// Zeros [B, H, I, J].
-Variable no_logits(const AttentionContext& in) {
-  return Tensor::zeros({in.query.size(0), in.query.size(1), in.query.size(2), in.key.size(2)}, in.query.dtype(),
-                       in.query.device());
-}
-
 /// Σ_j a_ij over the keys that the query sees, [B, H, I].
 Variable density_sum(const AttentionContext& in, const PairTerm& log_density) {
-  Variable z = apply_term(log_density, no_logits(in), in);
+  Variable z = apply_term(log_density, Tensor::zeros(in.pairs(), in.query.dtype(), in.query.device()), in);
   Tensor allow = in.seen();
   if (!allow.defined()) return sum(exp(z), {-1});
   return sum(exp(where(allow, z, constant_like(z, -std::numeric_limits<double>::infinity()))), {-1});

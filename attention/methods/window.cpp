@@ -202,8 +202,7 @@ void DifferentiableWindow::add_given_window(const AttentionContext& in, Plan& pl
   const bool additive = options_.use == Use::additive;
   const auto term = std::make_shared<const GivenWindow>(additive, options_.mask, options_.segment, in.scale());
   plan.quantity("window", [term, in, left = captures[0].value, right = captures[1].value] {
-    const Shape pairs{in.query.size(0), in.query.size(1), in.query.size(2), in.key.size(2)};
-    const Variable mask = broadcast_to(term->window(in, std::vector<Variable>{left, right}), pairs);
+    const Variable mask = broadcast_to(term->window(in, std::vector<Variable>{left, right}), in.pairs());
     const Tensor allow = in.allow();
     return allow.defined() ? where(allow, mask, constant_like(mask, 0)) : mask;
   });
