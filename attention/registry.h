@@ -24,6 +24,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "attention/method.h"
@@ -61,15 +62,20 @@ struct Combination {
   std::function<CombinationMaker(OptionVisitor&)> configure;  ///< as MethodEntry::configure
 };
 
-/// The entry of a class which, like a method, has a card, Options and visit(), and which has `static
-/// std::unique_ptr<Attention> make(const AttentionShape&, const std::vector<AttentionFactory>&, const Options&)`.
+/// The entry of a class which, like a method, has a card, Options and visit(). It is an Attention with a constructor
+/// from (const AttentionShape&, const std::vector<AttentionFactory>&, const Options&), or has a static make() with
+/// these parameters.
 template <class Combined>
 Combination combination() {
   return {Combined::card, [](OptionVisitor& visitor) -> CombinationMaker {
             typename Combined::Options options;
             Combined::visit(visitor, options);
-            return [options](const AttentionShape& shape, const std::vector<AttentionFactory>& mechanisms) {
-              return Combined::make(shape, mechanisms, options);
+            return [options](const AttentionShape& shape,
+                             const std::vector<AttentionFactory>& mechanisms) -> std::unique_ptr<Attention> {
+              if constexpr (std::is_base_of_v<Attention, Combined>)
+                return std::make_unique<Combined>(shape, mechanisms, options);
+              else
+                return Combined::make(shape, mechanisms, options);
             };
           }};
 }

@@ -1,6 +1,5 @@
 #include "attention/layers/mechanism.h"
 
-#include "attention/engine/attend.h"
 #include "attention/engine/row_quantities.h"
 #include "attention/layers/context.h"
 #include "attention/layers/unseen_rows.h"
@@ -76,24 +75,17 @@ Variable ClassicAttention::forward_of_clean(const AttentionInput& input) {
       heads_with_score == H || q[2] == k[2],
       "attention: queries are {} wide and keys {} wide; their product needs equal widths (general and additive do not)",
       q[2], k[2]);
-  SeenPairs::current()->add(in, plan);
-  Variable heads = attend(in, std::move(plan), training() ? shape_.dropout : 0, input.trace);
-  if (surroundings_.finished) heads = finished(methods_, heads, in);
-  Variable out = merge_heads(heads);
-  return surroundings_.activation ? surroundings_.activation(out) : out;
+  return outputs_of_heads(methods_, surroundings_, in, std::move(plan), training() ? shape_.dropout : 0, input.trace);
 }
 
 void Classic::visit(OptionVisitor& visitor, Options& options) {
   visitor.integer("heads", options.heads, 1, 1024, "number of heads, a divisor of the widths of the inputs");
 }
 
-std::unique_ptr<Attention> Classic::make(const AttentionShape& shape, const std::vector<AttentionFactory>& mechanisms,
+std::unique_ptr<Attention> Classic::make(AttentionShape shape, const std::vector<AttentionFactory>& mechanisms,
                                          const Options& options) {
-  require(mechanisms.size() == 1, "classic: {} mechanisms, expected one; average(...) and concat(...) take several",
-          mechanisms.size());
-  AttentionShape own = shape;
-  own.heads = static_cast<int>(options.heads);
-  return mechanisms[0](own);
+  shape.heads = static_cast<int>(options.heads);
+  return mechanisms.at(0)(shape);
 }
 
 void MultiHead::visit(OptionVisitor& visitor, Options& options) {
@@ -101,14 +93,11 @@ void MultiHead::visit(OptionVisitor& visitor, Options& options) {
   visitor.flag("output", options.output, "apply the projection W^O; false: the output is the concatenated heads");
 }
 
-std::unique_ptr<Attention> MultiHead::make(const AttentionShape& shape, const std::vector<AttentionFactory>& mechanisms,
+std::unique_ptr<Attention> MultiHead::make(AttentionShape shape, const std::vector<AttentionFactory>& mechanisms,
                                            const Options& options) {
-  require(mechanisms.size() == 1, "multi_head: {} mechanisms, expected one; average(...) and concat(...) take several",
-          mechanisms.size());
-  AttentionShape own = shape;
-  if (options.heads > 0) own.heads = static_cast<int>(options.heads);
-  own.output_projection = options.output;
-  return mechanisms[0](own);
+  if (options.heads > 0) shape.heads = static_cast<int>(options.heads);
+  shape.output_projection = options.output;
+  return mechanisms.at(0)(shape);
 }
 
 // ---- Combinations of several mechanisms
@@ -223,12 +212,6 @@ void AverageAttention::visit(OptionVisitor& visitor, Options& options) {
                  "full: each mechanism reads the whole inputs; split: a part of their projections");
 }
 
-std::unique_ptr<Attention> AverageAttention::make(const AttentionShape& shape,
-                                                  const std::vector<AttentionFactory>& mechanisms,
-                                                  const Options& options) {
-  return std::make_unique<AverageAttention>(shape, mechanisms, options);
-}
-
 AverageAttention::AverageAttention(const AttentionShape& shape, const std::vector<AttentionFactory>& mechanisms,
                                    const Options& options)
     : MixedAttention("average", shape, mechanisms, options.head_input) {
@@ -249,12 +232,6 @@ void ConcatAttention::visit(OptionVisitor& visitor, Options& options) {
                  "full: each mechanism reads the whole inputs; split: a part of their projections");
   visitor.flag("linear", options.linear, "multiply the concatenation by W, without a bias");
   visitor.integer("width", options.width, 0, 1 << 16, "width of that layer's output; 0: the width of the values");
-}
-
-std::unique_ptr<Attention> ConcatAttention::make(const AttentionShape& shape,
-                                                 const std::vector<AttentionFactory>& mechanisms,
-                                                 const Options& options) {
-  return std::make_unique<ConcatAttention>(shape, mechanisms, options);
 }
 
 ConcatAttention::ConcatAttention(const AttentionShape& shape, const std::vector<AttentionFactory>& mechanisms,

@@ -50,8 +50,9 @@ struct Classic {
   static constexpr MethodCard card = {"classic", "attention over the inputs themselves, without projections",
                                       "Luong et al. 2015, section 3", "o_i = sum_j w_ij v_j"};
   static void visit(OptionVisitor& visitor, Options& options);
-  static std::unique_ptr<Attention> make(const AttentionShape& shape, const std::vector<AttentionFactory>& mechanisms,
-                                         const Options&);
+  /// The only one of the mechanisms, with these heads.
+  static std::unique_ptr<Attention> make(AttentionShape shape, const std::vector<AttentionFactory>& mechanisms,
+                                         const Options& options);
 };
 
 /// multi_head(sum): a MultiHeadAttention, with projections of its own, as one mechanism. Its output has the width of
@@ -65,7 +66,7 @@ struct MultiHead {
       "multi_head", "multi-head attention with projections, as a mechanism", "Vaswani et al. 2017, section 3.2.2",
       "o_i = [head_1; ...; head_H] W^O + b, head_h = sum_j w_ij v_j of x W^Q + b, x W^K + b, x W^V + b"};
   static void visit(OptionVisitor& visitor, Options& options);
-  static std::unique_ptr<Attention> make(const AttentionShape& shape, const std::vector<AttentionFactory>& mechanisms,
+  static std::unique_ptr<Attention> make(AttentionShape shape, const std::vector<AttentionFactory>& mechanisms,
                                          const Options& options);
 };
 
@@ -109,8 +110,6 @@ class AverageAttention : public MixedAttention {
   static constexpr MethodCard card = {"average", "the mean of several mechanisms' outputs", "Watson 2019",
                                       "o_i = (o_i^1 + ... + o_i^K) / K"};
   static void visit(OptionVisitor& visitor, Options& options);
-  static std::unique_ptr<Attention> make(const AttentionShape& shape, const std::vector<AttentionFactory>& mechanisms,
-                                         const Options& options);
   AverageAttention(const AttentionShape& shape, const std::vector<AttentionFactory>& mechanisms,
                    const Options& options);
   std::int64_t output_dim() const override { return mechanism(0).output_dim(); }
@@ -129,8 +128,6 @@ class ConcatAttention : public MixedAttention {
   static constexpr MethodCard card = {"concat", "several mechanisms' outputs side by side, and a linear layer",
                                       "Watson 2019", "o_i = [o_i^1; ...; o_i^K] W"};
   static void visit(OptionVisitor& visitor, Options& options);
-  static std::unique_ptr<Attention> make(const AttentionShape& shape, const std::vector<AttentionFactory>& mechanisms,
-                                         const Options& options);
   ConcatAttention(const AttentionShape& shape, const std::vector<AttentionFactory>& mechanisms, const Options& options);
   std::int64_t output_dim() const override { return output_ ? output_->weight().size(1) : value_dim(); }
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "attention/engine/attend.h"
 #include "attention/layers/context.h"
 #include "attention/layers/unseen_rows.h"
 #include "nn/joint_linear.h"
@@ -135,11 +134,8 @@ Variable MultiHeadAttention::forward(const AttentionInput& input) {
 
 Variable MultiHeadAttention::forward_of_clean(const AttentionInput& input) {
   auto [in, plan] = call(input);
-  SeenPairs::current()->add(in, plan);
-  Variable out = attend(in, std::move(plan), training() ? shape_.dropout : 0, input.trace);  // [B, H, I, D_v]
-  if (surroundings_.finished) out = finished(methods_, out, in);
-  Variable heads = merge_heads(out);
-  if (surroundings_.activation) heads = surroundings_.activation(heads);
+  const Variable heads =
+      outputs_of_heads(methods_, surroundings_, in, std::move(plan), training() ? shape_.dropout : 0, input.trace);
   return output_ ? output_->forward(heads) : heads;
 }
 

@@ -1,5 +1,8 @@
 #include "attention/layers/placed_methods.h"
 
+#include "attention/engine/attend.h"
+#include "attention/layers/unseen_rows.h"
+
 namespace fovea {
 
 namespace {
@@ -7,6 +10,7 @@ namespace {
 /// change(x) on `heads` of x [B, H, T, D]; the other heads are not changed.
 template <class Change>
 Variable changed_heads(const Variable& x, HeadRange heads, const Change& change) {
+  if (heads.count == x.size(1)) return change(x);
   const Variable own = slice_heads(x, heads), changed = change(own);
   return changed.is_same(own) ? x : replace_heads(x, changed, heads);
 }
@@ -41,16 +45,17 @@ Plan plan_of(const PlacedMethods& methods, const AttentionContext& in) {
   return plan;
 }
 
-Variable finished(const PlacedMethods& methods, Variable x, const AttentionContext& in) {
-  for (const PlacedMethod& placed : methods) {
-    if (placed.heads == x.size(1))
-      x = placed.method->finish(x, in);
-    else
+Variable outputs_of_heads(const PlacedMethods& methods, const Surroundings& surroundings, const AttentionContext& in,
+                          Plan plan, double dropout, AttentionTrace* trace) {
+  SeenPairs::current()->add(in, plan);
+  Variable x = attend(in, std::move(plan), dropout, trace);  // [B, H, I, D_v]
+  if (surroundings.finished)
+    for (const PlacedMethod& placed : methods)
       x = changed_heads(x, placed.range(), [&](const Variable& heads) {
         return placed.method->finish(heads, context_of_heads(in, placed.range()));
       });
-  }
-  return x;
+  const Variable heads = merge_heads(x);
+  return surroundings.activation ? surroundings.activation(heads) : heads;
 }
 
 }  // namespace fovea

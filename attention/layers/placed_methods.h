@@ -28,7 +28,9 @@ Variable positioned(const PlacedMethods& methods, Variable x, const TokenPositio
 /// The terms of all methods, and the mask AttentionContext::allowed.
 Plan plan_of(const PlacedMethods& methods, const AttentionContext& in);
 
-/// The outputs x [B, H, I, D_v] of the heads after the finish() of all methods.
-Variable finished(const PlacedMethods& methods, Variable x, const AttentionContext& in);
+/// The outputs of the heads side by side, [B, I, H D_v]: attend(), then the finish() of all methods and the activation.
+/// Adds the plan to SeenPairs::current().
+Variable outputs_of_heads(const PlacedMethods& methods, const Surroundings& surroundings, const AttentionContext& in,
+                          Plan plan, double dropout, AttentionTrace* trace);
 
 }  // namespace fovea
