@@ -39,41 +39,30 @@ CaptureText capture_of(const std::string& text, const OptionText& option) {
           "; use head, query, key, pair or offset:CLIP, whose largest distance CLIP is a whole number");
 }
 
-/// The least shape of a capture of h heads.
-Shape least_shape(const CaptureText& capture, std::int64_t h) {
+/// The shape of a capture of h heads that has a number for each of I queries and J keys; for one of each, the least
+/// shape.
+Shape shape_of(const CaptureText& capture, std::int64_t h, std::int64_t I = 1, std::int64_t J = 1) {
   switch (capture.per) {
     case Per::query:
+      return {h, I};
     case Per::key:
-      return {h, 1};
+      return {h, J};
     case Per::pair:
-      return {h, 1, 1};
+      return {h, I, J};
     case Per::offset:
-      return {h, 1, 2 * capture.clip + 1};
+      return {h, I, 2 * capture.clip + 1};
     default:
       return {h};
   }
 }
 
-/// The full shape of a capture, with a number for each sentence, query and key of a call.
-Shape full_shape(const CaptureText& capture, std::int64_t h, const AttentionContext& in) {
-  const std::int64_t B = in.query.size(0), I = in.query.size(2), J = in.key.size(2);
-  switch (capture.per) {
-    case Per::query:
-      return {B, h, I};
-    case Per::key:
-      return {B, h, J};
-    case Per::pair:
-      return {B, h, I, J};
-    case Per::offset:
-      return {B, h, I, 2 * capture.clip + 1};
-    default:
-      return {h};
-  }
-}
-
-/// Throws Error unless the capture x has one of these shapes, or dimensions of 1 in place of some of the full one's.
-/// With fewer dimensions than the least shape it would be read as another table wherever two sizes are equal.
-void require_shape(const CaptureText& capture, const Shape& x, const Shape& least, const Shape& full) {
+/// Throws Error unless the capture x of h heads has its least shape, or the full one, with a number for each sentence,
+/// query and key of the call, or dimensions of 1 in place of some of the full one's. With fewer dimensions than the
+/// least shape it would be read as another table wherever two sizes are equal.
+void require_shape(const CaptureText& capture, const Shape& x, std::int64_t h, const AttentionContext& in) {
+  const Shape least = shape_of(capture, h);
+  Shape full = shape_of(capture, h, in.query.size(2), in.key.size(2));
+  if (capture.per != Per::head) full.insert(0, in.query.size(0));
   const int missing = full.rank() - x.rank();
   bool fits = missing >= 0 && x.rank() >= least.rank();
   for (int d = 0; fits && d < x.rank(); ++d) {
@@ -92,13 +81,11 @@ class FormulaMethod : public LocalnessMethod {
       : formula_(std::move(formula)), of_weights_(of_weights), heads_(shape.heads), texts_(captures) {
     for (const CaptureText& capture : captures)
       captures_.push_back({capture.per,
-                           parameter(capture.name, least_shape(capture, shape.heads), Initializer::constant(0)),
+                           parameter(capture.name, shape_of(capture, shape.heads), Initializer::constant(0)),
                            capture.clip});
   }
   void add_terms(const AttentionContext& in, Plan& plan) override {
-    for (std::size_t k = 0; k < captures_.size(); ++k)
-      require_shape(texts_[k], captures_[k].value.shape(), least_shape(texts_[k], heads_),
-                    full_shape(texts_[k], heads_, in));
+    for (std::size_t k = 0; k < captures_.size(); ++k) require_shape(texts_[k], captures_[k].value.shape(), heads_, in);
     (of_weights_ ? plan.windows : plan.biases).push_back({formula_, captures_});
   }
 

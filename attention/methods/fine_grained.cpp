@@ -10,7 +10,7 @@ FineGrained::FineGrained(const MethodShape& shape, const Options& options)
 void FineGrained::add_terms(const AttentionContext& in, Plan& plan) {
   require(in.value.size(-1) == dimensions_.size(-1), "fine_grained: values are {} wide, expected {}", in.value.size(-1),
           dimensions_.size(-1));
-  plan.scores.push_back(hidden_score(in, hidden_, Score::Form::hidden_by_dimension, dimensions_));
+  plan.scores.push_back(score(in, Score::Form::hidden_by_dimension, dimensions_));
 }
 
 }  // namespace fovea

@@ -41,16 +41,6 @@ Variable project_to_number(const Variable& x, const Variable& vector) {
   return squeeze(matmul(x, columns), -1);
 }
 
-Score hidden_score(const AttentionContext& in, const HiddenLayer& layer, Score::Form form, const Variable& weight) {
-  auto projected = [&] { return transpose(project(in.newest_key(), layer.key_projection, layer.bias), 1, 2); };
-  Variable keys = transpose(in.all_keys(layer.key_projection.id(), projected), 1, 2);  // [B, H, J, a]
-  require(keys.size(0) == in.key.size(0) && keys.size(2) == in.key.size(2),
-          "attention: the memory holds {} sentences of {} keys, but this call has {} of {}; use a new memory for a new "
-          "source",
-          keys.size(0), keys.size(2), in.key.size(0), in.key.size(2));
-  return {.form = form, .queries = project(in.query, layer.query_projection), .keys = keys, .weight = weight};
-}
-
 DotProduct::DotProduct(const MethodShape& shape, const Options&) { require_one_width("dot", shape); }
 
 void DotProduct::add_terms(const AttentionContext& in, Plan& plan) {
@@ -83,11 +73,21 @@ void HiddenScoring::visit(OptionVisitor& visitor, Options& options) {
 
 HiddenScoring::HiddenScoring(const MethodShape& shape, const Options& options) {
   std::int64_t a = options.hidden > 0 ? options.hidden : shape.query_dim;
-  hidden_.query_projection =
+  query_projection_ =
       parameter("query_projection", shape_of_heads(shape, {shape.query_dim, a}), Initializer::xavier_uniform());
-  hidden_.key_projection =
+  key_projection_ =
       parameter("key_projection", shape_of_heads(shape, {shape.key_dim, a}), Initializer::xavier_uniform());
-  if (options.bias) hidden_.bias = parameter("bias", shape_of_heads(shape, {a}), Initializer::zeros());
+  if (options.bias) bias_ = parameter("bias", shape_of_heads(shape, {a}), Initializer::zeros());
+}
+
+Score HiddenScoring::score(const AttentionContext& in, Score::Form form, const Variable& weight) const {
+  auto projected = [&] { return transpose(project(in.newest_key(), key_projection_, bias_), 1, 2); };
+  Variable keys = transpose(in.all_keys(key_projection_.id(), projected), 1, 2);  // [B, H, J, a]
+  require(keys.size(0) == in.key.size(0) && keys.size(2) == in.key.size(2),
+          "attention: the memory holds {} sentences of {} keys, but this call has {} of {}; use a new memory for a new "
+          "source",
+          keys.size(0), keys.size(2), in.key.size(0), in.key.size(2));
+  return {.form = form, .queries = project(in.query, query_projection_), .keys = keys, .weight = weight};
 }
 
 AdditiveScoring::AdditiveScoring(const MethodShape& shape, const Options& options)
@@ -95,7 +95,7 @@ AdditiveScoring::AdditiveScoring(const MethodShape& shape, const Options& option
       vector_(parameter("vector", shape_of_heads(shape, {width()}), vector_initializer(width()))) {}
 
 void AdditiveScoring::add_terms(const AttentionContext& in, Plan& plan) {
-  plan.scores.push_back(hidden_score(in, hidden_, Score::Form::hidden, vector_));
+  plan.scores.push_back(score(in, Score::Form::hidden, vector_));
 }
 
 void LocationScoring::visit(OptionVisitor& visitor, Options& options) {

@@ -30,14 +30,6 @@ Variable project(const Variable& x, const Variable& weight, const Variable& bias
 /// The products [B, H, ...] of x [B, H, ..., n] with a vector [n], or with one vector per head [H, n].
 Variable project_to_number(const Variable& x, const Variable& vector);
 
-/// Parameters of a score's hidden layer, tanh(q_i W + k_j U + b).
-struct HiddenLayer {
-  Variable query_projection, key_projection, bias;  ///< W [d_q, a], U [d_k, a], b [a] or undefined
-};
-/// A score with the hidden layer tanh(q_i W + k_j U + b), which `weight` maps to logits as Score::Form says. `form` is
-/// hidden or hidden_by_dimension.
-Score hidden_score(const AttentionContext& in, const HiddenLayer& layer, Score::Form form, const Variable& weight);
-
 // ---- Methods
 
 class DotProduct : public LocalnessMethod {
@@ -84,8 +76,13 @@ class HiddenScoring : public LocalnessMethod {
 
  protected:
   HiddenScoring(const MethodShape& shape, const Options& options);
-  std::int64_t width() const { return hidden_.query_projection.size(-1); }  ///< a
-  HiddenLayer hidden_;
+  std::int64_t width() const { return query_projection_.size(-1); }  ///< a
+  /// The score whose hidden layer tanh(q_i W + k_j U + b) is mapped to logits by `weight`, as Score::Form says. `form`
+  /// is hidden or hidden_by_dimension.
+  Score score(const AttentionContext& in, Score::Form form, const Variable& weight) const;
+
+ private:
+  Variable query_projection_, key_projection_, bias_;  // W [d_q, a], U [d_k, a], b [a] or undefined
 };
 
 class AdditiveScoring : public HiddenScoring {
