@@ -49,14 +49,10 @@ Tensor make_pairs(const KeyRange& range, std::int64_t J, std::int64_t first_key)
   return allow.defined() ? logical_and(allow, after) : after;
 }
 
-bool is_same(const Tensor& a, const Tensor& b) {
-  return a.defined() == b.defined() && (!a.defined() || a.is_same_view(b));
-}
-
 }  // namespace
 
 bool KnownPairs::Key::is_same(const Key& other) const {
-  return fovea::is_same(first, other.first) && fovea::is_same(end, other.end) && version == other.version &&
+  return first.is_same_view(other.first) && end.is_same_view(other.end) && version == other.version &&
          keys == other.keys && position == other.position && queries == other.queries;
 }
 

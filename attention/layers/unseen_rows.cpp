@@ -29,6 +29,12 @@ Tensor any_of(const Tensor& x, std::initializer_list<int> dims) {
   return greater(count, constant(0, DType::f32, x.device()));
 }
 
+/// Whether a query sees a key in any head, [B or 1, I or 1, J]. `seen` is bool and broadcasts to [B, H, I, J].
+Tensor in_any_head(Tensor seen) {
+  while (seen.rank() < 4) seen = seen.unsqueeze(0);
+  return seen.size(1) == 1 ? seen.select(1, 0) : any_of(seen, {1});
+}
+
 }  // namespace
 
 SeenPairs::SeenPairs(bool collects) : collects_(collects), before_(std::exchange(innermost, this)) {}
@@ -44,12 +50,8 @@ void SeenPairs::add(const AttentionContext& in, const Plan& plan) {
   sees_all_ = !seen.defined();
   if (sees_all_)
     pairs = Tensor();
-  else {
-    Shape shape = seen.shape();
-    while (shape.rank() < 4) shape.insert(0, 1);
-    const Tensor of_heads = any_of(seen.reshape(shape), {1});
-    pairs = is_first_ ? of_heads : logical_or(pairs, of_heads);
-  }
+  else
+    pairs = is_first_ ? in_any_head(seen) : logical_or(pairs, in_any_head(seen));
   is_first_ = false;
 }
 
@@ -83,14 +85,13 @@ void SeenPairs::add_marks(const AttentionContext& in, const Plan& plan) {
   Tensor total;
   for (std::int64_t first = 0; first < I; first += rows) {
     const std::int64_t end = std::min(I, first + rows);
-    Tensor seen = allowed_keys_of(in, plan, first, end);
+    const Tensor seen = allowed_keys_of(in, plan, first, end);
     if (!seen.defined()) {  // every query sees every key
       total = map(Add{}, sums, sum(marks_, {-1}, true));
       break;
     }
-    while (seen.rank() < 4) seen = seen.unsqueeze(0);
-    const Tensor of_heads = seen.size(1) == 1 ? seen.select(1, 0) : any_of(seen, {1});
-    if (seen.size(2) == 1 || end - first == I) {  // all queries see the same keys, or this part is the whole
+    const Tensor of_heads = in_any_head(seen);
+    if (of_heads.size(1) == 1 || end - first == I) {  // all queries see the same keys, or this part is the whole
       total = sum_of_allowed(marks_, of_heads, sums);
       break;
     }
@@ -193,15 +194,12 @@ ReadRows read_rows(const AttentionInput& input) {
   return {seen, is_self_attention(input) ? before : Tensor()};
 }
 
-/// Whether both are undefined, or one view.
-bool is_same(const Tensor& a, const Tensor& b) { return a.defined() ? b.defined() && a.is_same_view(b) : !b.defined(); }
-
 /// The input whose rows that no query sees are read as 0 where they are out of range.
 AttentionInput without_hidden_rows(const AttentionInput& input) {
   const auto [seen, before] = read_rows(input);
   if (!seen.defined()) return input;
   auto clean = [](const Tensor& keeps) { return [keeps](const Variable& x) { return without_rows(x, keeps); }; };
-  if (is_same(seen, before)) return with_states(input, clean(seen), true);
+  if (seen.is_same_view(before)) return with_states(input, clean(seen), true);
   AttentionInput out = with_states(input, clean(seen), false);
   if (before.defined()) out.query = without_rows(input.query, before);
   return out;
@@ -292,14 +290,14 @@ Variable forward_with_nan_of_readers(const AttentionInput& input,
   const ReadRows read = read_rows(input);
   AttentionInput out = input;
   const UsableStates key = usable(input, input.key, read.of_key);
-  const UsableStates query = input.query.is_same(input.key) && is_same(read.of_key, read.of_query)
+  const UsableStates query = input.query.is_same(input.key) && read.of_key.is_same_view(read.of_query)
                                  ? key
                                  : usable(input, input.query, read.of_query);
   out.key = out.value = key.states;
   out.query = query.states;
   Tensor marks = key.marks;
   if (!input.value.is_same(input.key)) {
-    const bool is_query = input.value.is_same(input.query) && is_same(read.of_key, read.of_query);
+    const bool is_query = input.value.is_same(input.query) && read.of_key.is_same_view(read.of_query);
     const UsableStates value = is_query ? query : usable(input, input.value, read.of_key);
     out.value = value.states;
     marks = map(Add{}, marks, value.marks);
