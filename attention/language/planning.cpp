@@ -116,25 +116,14 @@ bool is_on_layer(const std::string& text, const PlannedMethod& plan, const Atten
   return plan.layers.last == 0 || (plan.layers.first <= layer && layer <= plan.layers.last);
 }
 
-/// Distinct names for the module's parts, where a method occurs several times: gaussian, gaussian_2, gaussian_3, ...
-class PartNames {
- public:
-  std::string next(const std::string& method) {
-    int use = ++uses_[method];
-    return use == 1 ? method : fmt::format("{}_{}", method, use);
-  }
-
- private:
-  std::map<std::string, int> uses_;
-};
-
 /// Constructs the methods that act on this layer. method_shape(heads) is the shape of a method on this number of heads.
 /// Throws Error for layers or heads that the model does not have.
 template <class ShapeOfMethod>
 PlacedMethods make_methods(const std::string& text, const std::vector<PlannedGroup>& groups,
                            const AttentionShape& shape, const ShapeOfMethod& method_shape) {
   PlacedMethods placed;
-  PartNames names;
+  std::map<std::string, int>
+      uses;  // a method that occurs several times is called gaussian, gaussian_2, gaussian_3, ...
   for (const PlannedGroup& group : groups) {
     for (const PlannedMethod& plan : group.sum) {
       if (plan.heads.last > shape.heads)
@@ -142,7 +131,9 @@ PlacedMethods make_methods(const std::string& text, const std::vector<PlannedGro
                 fmt::format(", but there are {} heads", shape.heads));
       if (!is_on_layer(text, plan, shape)) continue;
       int last = plan.heads.last ? plan.heads.last : shape.heads, count = last - plan.heads.first + 1;
-      placed.push_back({plan.make(method_shape(count)), names.next(plan.name), plan.heads.first - 1, count});
+      const int use = ++uses[plan.name];
+      placed.push_back({plan.make(method_shape(count)), use == 1 ? plan.name : fmt::format("{}_{}", plan.name, use),
+                        plan.heads.first - 1, count});
     }
   }
   return placed;

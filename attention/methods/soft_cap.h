@@ -30,7 +30,9 @@ class SoftCap : public LocalnessMethod {
   }
 
   SoftCap(const MethodShape&, const Options& options) : options_(options) {}
-  void add_terms(const AttentionContext&, Plan& plan) override;
+  void add_terms(const AttentionContext&, Plan& plan) override {
+    plan.score_changes.push_back(pointwise(SoftCapScore{options_.cap}));
+  }
 
  private:
   Options options_;

@@ -105,9 +105,7 @@ using Arrays = std::map<std::string, Array>;
 void require_known(const char* kind, const Arrays& arrays, const std::vector<std::string>& known) {
   for (const auto& [name, array] : arrays) {
     if (std::find(known.begin(), known.end(), name) != known.end()) continue;
-    std::string list;
-    for (const std::string& one : known) list += (list.empty() ? "" : ", ") + one;
-    fail("the attention has no {} '{}'; expected one of: {}", kind, name, list.empty() ? "(none)" : list);
+    fail("the attention has no {} '{}'; expected one of: {}", kind, name, known.empty() ? "(none)" : listed(known));
   }
 }
 
