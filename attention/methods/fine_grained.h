@@ -16,8 +16,13 @@ class FineGrained : public HiddenScoring {
   static constexpr MethodCard card = {"fine_grained", "score: additive, with weights for each dimension of the values",
                                       "Choi et al. 2018; Watson 2019",
                                       "a_ijk = softmax_j (V tanh(q_i W + k_j U + b))_k, o_ik = sum_j a_ijk v_jk"};
-  FineGrained(const MethodShape& shape, const Options& options);
-  void add_terms(const AttentionContext& in, Plan& plan) override;
+  FineGrained(const MethodShape& shape, const Options& options)
+      : HiddenScoring(shape, options),
+        dimensions_(parameter("dimensions", shape_of_heads(shape, {width(), shape.value_dim}),
+                              Initializer::xavier_uniform())) {}
+  void add_terms(const AttentionContext& in, Plan& plan) override {
+    plan.scores.push_back(score(in, Score::Form::hidden_by_dimension, dimensions_));
+  }
 
  private:
   Variable dimensions_;  // V [a, d_v]
