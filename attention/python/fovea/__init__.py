@@ -125,11 +125,13 @@ def attend(specification, query, key=None, value=None, *, heads=1, place=None, c
     parameters     arrays by name; parameters(...) lists them. Those that are not given are random, by the seed
     inputs         further inputs by name, such as mask=..., allowed=... and documents=...
     """
+    if query is None:
+        raise ValueError("query: found None; expected an array [B, I, d]")
     place = place or ("decoder" if causal else "encoder" if key is None else "cross")
     arrays = _arrays({"query": query, "key": key, "value": value, "lengths": lengths, **inputs})
     def width(name, default):
         return arrays[name].shape[-1] if name in arrays and arrays[name].ndim else default
-    model_dim = width("query", None)
+    model_dim = width("query", 1)
     key_dim = width("key", model_dim)
     shape = _shape(model_dim, heads, place, key_dim=key_dim, value_dim=width("value", key_dim),
                    step_dim=width("step_input", 0))

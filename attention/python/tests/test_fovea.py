@@ -179,6 +179,10 @@ def test_errors_are_value_errors_with_the_messages_of_fovea():
         fovea.attend("global", x, parameters={"query.weight": x[0]})
     with pytest.raises(ValueError, match="no parameter 'weight'; expected one of: .*query.weight"):
         fovea.attend("global", x, parameters={"weight": x[0]})
+    with pytest.raises(ValueError, match="query: found None; expected an array"):
+        fovea.attend("global", None)
+    with pytest.raises(ValueError, match="query: found 0 dimensions; expected 3"):
+        fovea.attend("global", numpy.array(1.0))
     with pytest.raises(ValueError, match="place 'middle'"):
         Attention("global", model_dim=D, heads=2, place="middle")
 
