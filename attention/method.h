@@ -61,16 +61,10 @@ class LocalnessMethod : public Module {
   /// or keys of T consecutive tokens at the positions `at`; the result has the same shape. All heads must be treated
   /// alike, because several query heads may share one head of keys (Surroundings::key_heads). Called only if change()
   /// sets Surroundings::positioned.
-  virtual Variable positioned(const Variable& heads, const TokenPositions& at) {
-    (void)at;
-    return heads;
-  }
+  virtual Variable positioned(const Variable& heads, [[maybe_unused]] const TokenPositions& at) { return heads; }
   /// Changes the outputs of this method's heads, [B, h, I, D_v], before the activation and W^O. Called if change() sets
   /// Surroundings::finished.
-  virtual Variable finish(const Variable& heads, const AttentionContext& in) {
-    (void)in;
-    return heads;
-  }
+  virtual Variable finish(const Variable& heads, [[maybe_unused]] const AttentionContext& in) { return heads; }
   /// Adds this method's terms for one call to `plan`. `in` is the context of the heads that the method acts on. Throws
   /// Error for inputs for which the method is not defined.
   virtual void add_terms(const AttentionContext& in, Plan& plan) = 0;

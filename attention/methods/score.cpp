@@ -3,7 +3,6 @@
 #include <cmath>
 
 #include "attention/engine/composed.h"
-#include "tensor/comparison.h"
 
 namespace fovea {
 
@@ -113,12 +112,12 @@ void LocationScoring::add_terms(const AttentionContext& in, Plan& plan) {
   plan.scores.push_back({.form = Score::Form::location, .queries = project(in.query, weight_), .keys = in.key});
   const std::int64_t J = in.key.size(2);
   if (J <= options_.longest) return;
-  const Device device = in.query.device();
   // The range lets engines skip keys. The mask is needed too, because Plan::always makes keys outside of ranges
   // visible.
-  const Tensor end = Tensor::full({1, 1, 1}, static_cast<double>(options_.longest), DType::i32, device);
-  plan.masks.push_back({less(Tensor::arange(J, DType::i32, device), end.reshape({1})).reshape({1, 1, 1, J})});
-  plan.ranges.push_back({{{}, end}});
+  const auto longest = static_cast<double>(options_.longest);
+  const KeyRange table{{}, Tensor::full({1, 1, 1}, longest, DType::i32, in.query.device())};
+  plan.masks.push_back({allowed_pairs(table, J)});
+  plan.ranges.push_back({table});
 }
 
 }  // namespace fovea

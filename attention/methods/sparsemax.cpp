@@ -9,11 +9,9 @@ namespace fovea {
 
 namespace {
 
-Tensor scalar(double x, const Tensor& like) { return constant_like(like, x); }
-
 /// The number of true elements in each row of `chosen`, at least 1, in the type of `like`.
 Tensor counted(const Tensor& chosen, const Tensor& like) {
-  return map(Maximum{}, sum(chosen.to(like.dtype()), {-1}, true), scalar(1, like));
+  return map(Maximum{}, sum(chosen.to(like.dtype()), {-1}, true), constant_like(like, 1));
 }
 
 }  // namespace
@@ -23,7 +21,7 @@ Variable sparsemax(const Variable& logits, const Tensor& allow) {
   if (!should_record({&logits})) return weights;
   // The gradient for a constant S. Its operations are differentiable, which gives second derivatives.
   auto rule = [result = SavedTensor(weights, "result")](const Variable& g, const Node& node) {
-    const Tensor &a = result.get(node), zero = scalar(0, a), support = greater(a, zero);
+    const Tensor &a = result.get(node), zero = constant_like(a, 0), support = greater(a, zero);
     const Variable mean = sum(where(support, g, zero), {-1}, true) / counted(support, a);
     return where(support, g - mean, zero);
   };
