@@ -28,7 +28,7 @@ using namespace fovea;
 
 namespace {
 
-using Array = nb::ndarray<nb::ro, nb::device::cpu>;  // it is not written
+using Array = nb::ndarray<nb::ro, nb::device::cpu>;  // fovea only reads it
 using Result = nb::ndarray<nb::array_api, nb::device::cpu>;
 
 std::string name_of(nb::dlpack::dtype type) {

@@ -1,7 +1,7 @@
 """fovea's attention methods on NumPy arrays and PyTorch tensors, forward and backward, on the CPU.
 
 Inputs and parameters pass through DLPack without a copy. float32, float64 and bfloat16 are possible; bfloat16 is
-computed in float32. What is wrong with an argument is a ValueError.
+computed in float32. A wrong argument raises a ValueError that says what would be right.
 """
 import difflib
 import numbers
@@ -168,7 +168,7 @@ def pointwise(formula, **captures):
     "pair"           [H, 1, 1]            [B, H, I, J]
     "offset:CLIP"    [H, 1, 2 CLIP + 1]   [B, H, I, 2 CLIP + 1]: the pair reads entry clip(j - i, -CLIP, CLIP) + CLIP
 
-    A dimension may be 1 instead, but for that of a table. The result is text, which may be part of a sum:
+    Any dimension but that of a table may be 1 instead. The result is text, which may be part of a sum:
     "relative + " + pointwise(...). A mistake is a ValueError.
     """
     if not isinstance(formula, str):

@@ -224,8 +224,8 @@ class MultiheadAttention(Attention):
     """Stands for torch.nn.MultiheadAttention with batch_first=True, also as `self_attn` of TransformerEncoderLayer.
 
     The masks have PyTorch's meaning: true, or -inf, hides a key. A mask with other numbers is a ValueError: a bias is a
-    method of the specification. A padding mask that hides only the end of a sentence says its length to methods that
-    scale by it, as lengths do, and with a causal attn_mask query i has the length i + 1, as in a decoder.
+    method of the specification. A padding mask that hides only the ends of sentences also gives methods their lengths,
+    as `lengths` does. With a causal attn_mask, query i has the length i + 1, as in a decoder.
     """
 
     batch_first = True
