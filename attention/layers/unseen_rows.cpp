@@ -154,7 +154,7 @@ AttentionInput with_states(AttentionInput input, const Change& change, bool and_
 
 bool is_self_attention(const AttentionInput& input) { return input.query.is_same(input.key) && !input.memory; }
 
-/// The rows of keys before key_lengths, bool [B, J]; undefined if there are no lengths.
+/// Whether a key is one of the first key_lengths keys of its sentence, bool [B, J]; undefined if there are no lengths.
 Tensor before_lengths(const AttentionInput& input) {
   if (!input.key_lengths.defined() || input.key_lengths.elements() != input.key.size(0)) return {};
   const std::int64_t J = input.key.size(1);
@@ -183,7 +183,7 @@ Tensor keys_of_input(const AttentionInput& input, const Tensor& before) {
   return seen;
 }
 
-/// The rows of an input that somebody reads, bool [B or 1, T]; undefined: all of them.
+/// The rows of keys and of queries that the attention reads, bool [B or 1, T]; undefined: all of them.
 struct ReadRows {
   Tensor of_key, of_query;
 };
@@ -218,7 +218,7 @@ std::vector<std::uint8_t> rows_out_of_range(const Variable& x) {
 }
 
 /// For each query, whether its result depends on a number out of range: one byte for each of [B, I]. `pairs` are the
-/// pairs that are seen, `before` the rows before key_lengths.
+/// pairs that are seen, `before` is before_lengths().
 std::vector<std::uint8_t> queries_out_of_range(const AttentionInput& input, const Tensor& pairs, const Tensor& before) {
   const std::int64_t B = input.query.size(0), I = input.query.size(1), J = input.key.size(1);
   std::vector<std::uint8_t> found = rows_out_of_range(input.query);
@@ -255,7 +255,7 @@ struct KeptGradient {
   }
 };
 
-/// States without numbers out of range, and the marks of their rows: NaN for rows that somebody reads and that had one.
+/// States without numbers out of range, and the marks of their rows: NaN for rows that are read and had such a number.
 struct UsableStates {
   Variable states;
   Tensor marks;

@@ -28,9 +28,8 @@ class SeenPairs {
 
   /// bool [B or 1, I or 1, J]: whether a query sees a key. Undefined: every query sees every key, or nothing was added.
   Tensor pairs;
-  /// For each query what the caller gave, plus the sum of marks[b, j] over the keys j that it sees, [B, I]; marks of
-  /// several mechanisms are added. Computed for a few queries at a time, because `pairs` of all of them may take more
-  /// memory than the engine.
+  /// The caller's sums [B, I], to which the marks of the keys that each query sees are added, once for each mechanism.
+  /// Computed for a few queries at a time, because `pairs` of all of them may take more memory than the engine.
   Tensor sums;
 
  private:
