@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <utility>
 
 #include "tensor/kernels.h"
@@ -103,20 +102,6 @@ void fill_normal(Tensor& out, Generator& generator, double mean, double deviatio
   fill_random("fill_normal", out, generator, [&](RandomPosition at, Tensor& filled) {
     kernels(filled.device()).fill_normal(at, mean, deviation, filled);
   });
-}
-
-std::vector<std::int64_t> permutation(std::int64_t n, Generator& generator) {
-  require(n >= 0, "permutation: of {} numbers", n);
-  std::vector<std::int64_t> order(static_cast<std::size_t>(n));
-  std::iota(order.begin(), order.end(), 0);
-  Tensor uniform = Tensor::empty({n}, DType::f64);
-  fill_uniform(uniform, generator);
-  const double* u = uniform.data<double>();
-  for (std::int64_t drawn = 0; drawn + 1 < n; ++drawn) {  // Fisher-Yates shuffle, from the end
-    std::int64_t last = n - 1 - drawn, chosen = static_cast<std::int64_t>(u[drawn] * static_cast<double>(last + 1));
-    std::swap(order[static_cast<std::size_t>(last)], order[static_cast<std::size_t>(chosen)]);
-  }
-  return order;
 }
 
 DropoutMask::DropoutMask(double probability, RandomPosition at, std::int64_t row_length)

@@ -2,14 +2,13 @@
 /// Therefore results are the same for any number of threads and on either device, and the backward pass of dropout
 /// computes the mask again instead of storing it. Only normal numbers differ between devices, in their last bits.
 ///
-/// A position comes from a Generator, which counts the numbers that it has given out (for initial values and
-/// permutations), or from a RandomScope, which counts the calls of dropout in one micro-batch of one update. Positions
-/// of a Generator and of a RandomScope never give the same random numbers, even with the same seed.
+/// A position comes from a Generator, which counts the numbers that it has given out (for initial values), or from a
+/// RandomScope, which counts the calls of dropout in one micro-batch of one update. Positions of a Generator and of a
+/// RandomScope never give the same random numbers, even with the same seed.
 #pragma once
 #include <cstdint>
 #include <optional>
 #include <string_view>
-#include <vector>
 
 #include "tensor/formula/philox.h"
 #include "tensor/tensor.h"
@@ -78,8 +77,6 @@ void fill_uniform(Tensor& out, Generator& generator, double low = 0, double high
 /// Fills `out` with normally distributed random numbers (method of Box and Muller, computed in f64). `out` is f32, f64
 /// or bf16, with any strides and device.
 void fill_normal(Tensor& out, Generator& generator, double mean = 0, double deviation = 1);
-/// Returns the numbers 0 ... n − 1 in random order.
-std::vector<std::int64_t> permutation(std::int64_t n, Generator& generator);
 
 /// Returns x · keep / (1 − probability), where keep is 0 or 1 and depends only on the mask and the row-major index of
 /// the element. The backward pass is the same function, with the same mask, applied to the gradient. `x` is f32 or f64.

@@ -54,7 +54,6 @@ void start_team(int count) {
 
 }  // namespace
 
-bool can_start_threads(int count) { return threads_started(count) == count; }
 bool is_without_threads() { return is_child; }
 
 void prepare_team(int count) {

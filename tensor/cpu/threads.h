@@ -11,9 +11,6 @@ namespace fovea {
 /// parent had a team, this function sets OpenMP's number of threads to 1, and available_threads() returns 1.
 void prepare_team(int count);
 
-/// Whether the system starts `count` threads beside those that run. It takes about 20 µs for each thread.
-bool can_start_threads(int count);
-
 /// Whether this process is the child of fork() in a process that had a team of threads.
 bool is_without_threads();
 

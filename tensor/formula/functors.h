@@ -170,19 +170,9 @@ struct Minimum {
   FOVEA_HD FOVEA_INLINE auto operator()(auto x, auto y) const { return smaller_of(x, y); }
 };
 
-/// −2 ((position − center) / width)²: the Gaussian bias of Yang et al. 2018, eq. 4, with sigma = width / 2.
-struct GaussianLogit {
-  static constexpr const char* name = "gaussian_logit";
-  template <class T>
-  FOVEA_HD FOVEA_INLINE T operator()(T position, T center, T width) const {
-    T distance = (position - center) / width;
-    return T(-2) * distance * distance;
-  }
-};
-
 using ElementwiseFunctors = FunctorList<  //
     Add, Subtract, Multiply, Divide, GradientTimes, GradientOver, Affine, Exp, Log, Sqrt, Square, Abs, Floor, Sin, Cos,
-    Tanh, Sigmoid, Softplus, Erf, Relu, BiasRelu, Gelu, Maximum, Minimum, GaussianLogit>;
+    Tanh, Sigmoid, Softplus, Erf, Relu, BiasRelu, Gelu, Maximum, Minimum>;
 
 /// The functor g · ∂f/∂x_k of (g, x_0, ..., x_{n−1}), which the backward pass of f maps to get the gradient of input k;
 /// g is the gradient with respect to the result of f. It is 0 where g is 0. One kernel serves all k: `k` is chosen at

@@ -113,6 +113,16 @@ struct Polynomial {
   }
 };
 
+/// −2 ((position − center) / width)²: the Gaussian bias of Yang et al. 2018, eq. 4, with sigma = width / 2.
+struct GaussianLogit {
+  static constexpr const char* name = "gaussian_logit";
+  template <class T>
+  FOVEA_HD FOVEA_INLINE T operator()(T position, T center, T width) const {
+    T distance = (position - center) / width;
+    return T(-2) * distance * distance;
+  }
+};
+
 struct DerivativeCase {
   DifferentiableFunction f;
   std::vector<double> at, first;    ///< the inputs, and the gradient of each

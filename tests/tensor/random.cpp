@@ -137,7 +137,9 @@ BOOST_AUTO_TEST_CASE(a_generator_goes_on_from_its_state_and_never_repeats) {
 
   Generator copy(0);
   copy.set_state(generator.state());
-  BOOST_TEST((permutation(100, copy) == permutation(100, generator)));
+  Tensor next = Tensor::empty({100}, DType::f64, test_device()), same = Tensor::empty_like(next);
+  fill_uniform(next, generator), fill_uniform(same, copy);
+  BOOST_TEST(same_bits(next, same));
   BOOST_TEST(copy.state().offset == generator.state().offset);
   BOOST_TEST((values_of(uniform({40}, 1)) != values_of(uniform({40}, 2))));
 }
@@ -210,24 +212,6 @@ BOOST_AUTO_TEST_CASE(a_call_outside_of_all_scopes_is_refused) {
   for (int call = 1; call < 1 << 20; ++call) RandomScope::next_call("dropout");
   BOOST_TEST(message_of([] { RandomScope::next_call("dropout"); }) ==
              "dropout: more than 1048575 calls in one RandomScope; use one for each batch");
-}
-
-BOOST_AUTO_TEST_CASE(every_permutation_comes_up_equally_often) {
-  Generator generator(23);
-  std::vector<double> counts(24);
-  for (int k = 0; k < 24000; ++k) {
-    auto p = permutation(4, generator);
-    ++counts[static_cast<std::size_t>(p[0] * 6 + (p[1] - (p[1] > p[0])) * 2 + (p[2] > p[3]))];
-  }
-  double chi_squared = 0;
-  for (double count : counts) chi_squared += (count - 1000) * (count - 1000) / 1000;
-  BOOST_TEST(chi_squared < 23 + 5 * std::sqrt(46.0));
-
-  for (std::int64_t n : {0, 1, 2, 1000}) {
-    auto p = permutation(n, generator);
-    std::sort(p.begin(), p.end());
-    for (std::int64_t i = 0; i < n; ++i) BOOST_TEST(p[static_cast<std::size_t>(i)] == i);
-  }
 }
 
 BOOST_AUTO_TEST_CASE(dropout_keeps_the_stated_share_and_scales_it) {
