@@ -141,7 +141,7 @@ Tensor clip_scale(const Tensor& norm, double max_norm, double count) {
           "clip_scale: the norm is {}; it must be f64 [], as global_norm() returns it", norm);
   require(max_norm >= 0, "clip: the largest norm is {}; it must be a positive number, or 0 to turn clipping off",
           max_norm);
-  require(count >= 0, "clip: the gradients are sums over {} items; it must be a number of items", count);
+  require(count > 0, "clip: the gradients are sums over {} items; there must be some, to take a mean", count);
   Tensor scale = Tensor::empty(norm.shape(), DType::f64, norm.device());
   const double most = max_norm > 0 ? max_norm : std::numeric_limits<double>::infinity();
   map_several(formula::ClipScale{most, count}, {&scale}, {&norm});

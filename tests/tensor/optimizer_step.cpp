@@ -204,6 +204,7 @@ BOOST_AUTO_TEST_CASE(the_clip_scale_bounds_the_norm_of_the_mean) {
   for (double wrong : {NAN, INFINITY}) BOOST_TEST(scale(wrong, 3, 7) == 1.0 / 7);
   check_fails_with([&] { scale(6, NAN, 1); }, "clip: the largest norm is nan; it must be a positive number");
   check_fails_with([&] { scale(6, -1, 1); }, "clip: the largest norm is -1; it must be a positive number");
+  check_fails_with([&] { scale(0, 1, 0); }, "clip: the gradients are sums over 0 items");
 }
 
 BOOST_AUTO_TEST_CASE(a_clipped_step_takes_no_wait) {
