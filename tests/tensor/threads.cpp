@@ -2,7 +2,9 @@
 #include "tensor/cpu/threads.h"
 
 #include <filesystem>
+#include <fstream>
 #include <limits>
+#include <map>
 #include <vector>
 
 #include <dnnl.h>
@@ -14,6 +16,7 @@
 #include "tensor/cpu/parallel.h"
 #include "tensor/gemm.h"
 #include "tensor/support/control_groups.h"
+#include "tensor/support/machine_memory.h"
 #include "tests/files.h"
 #include "tests/refusal.h"
 #include "tests/tensor/kernel_cases.h"
@@ -31,6 +34,13 @@ void multiply(dnnl_dim_t n) {
   std::vector<float> a(n * n, 0.5f), b(n * n, 2.0f), c(n * n);
   BOOST_TEST(dnnl_sgemm('N', 'N', n, n, n, 1, a.data(), n, b.data(), n, 0, c.data(), n) == dnnl_success);
   BOOST_TEST(c.back() == static_cast<float>(n));
+}
+
+/// Writes a file below a folder that stands for the root of the file system.
+void write_below(const Folder& root, const std::string& name, const std::string& text) {
+  const std::filesystem::path path = root / name;
+  std::filesystem::create_directories(path.parent_path());
+  std::ofstream(path) << text;
 }
 
 }  // namespace
@@ -81,15 +91,33 @@ BOOST_AUTO_TEST_CASE(a_quota_of_any_control_group_above_a_process_limits_its_pro
   };
   for (std::size_t k = 0; k < cases.size(); ++k) BOOST_TEST_CONTEXT("case " << k) {
       const Folder root;
-      const auto write = [&](const std::string& name, const std::string& text) {
-        const std::filesystem::path path = root / name;
-        std::filesystem::create_directories(path.parent_path());
-        std::ofstream(path) << text;
-      };
-      write("proc/self/cgroup", cases[k].groups);
-      for (const auto& [name, text] : cases[k].files) write("sys/fs/cgroup/" + name, text);
+      write_below(root, "proc/self/cgroup", cases[k].groups);
+      for (const auto& [name, text] : cases[k].files) write_below(root, "sys/fs/cgroup/" + name, text);
       BOOST_TEST(processors_of_quota(root.path) == cases[k].processors);
     }
+}
+
+// A container that has read large files has used all its memory, by its own count, and can still have most of it.
+BOOST_AUTO_TEST_CASE(files_in_memory_leave_it_available, *cpu_only()) {
+  const std::vector<std::pair<std::string, std::map<std::string, std::string>>> cases{
+      {"0::/a\n",
+       {{"a/memory.max", "8000"},
+        {"a/memory.current", "8000"},
+        {"a/memory.stat", "anon 1500\nfile 6500\ninactive_file 4000\nactive_file 2000\n"}}},
+      {"4:memory:/a\n",
+       {{"memory/a/memory.limit_in_bytes", "8000"},
+        {"memory/a/memory.usage_in_bytes", "8000"},
+        {"memory/a/memory.stat", "inactive_file 1\ntotal_inactive_file 4000\ntotal_active_file 2000\n"}}},
+  };
+  for (const auto& [groups, files] : cases) {
+    const Folder root;
+    write_below(root, "proc/self/cgroup", groups);
+    write_below(root, "proc/meminfo", "MemTotal: 100 kB\nMemAvailable: 50 kB\n");
+    for (const auto& [name, text] : files) write_below(root, "sys/fs/cgroup/" + name, text);
+    const MachineMemory memory = machine_memory(root.path);
+    BOOST_TEST(memory.total == 8000u);
+    BOOST_TEST(memory.available == 6000u);
+  }
 }
 
 // OpenMP would wait in the child for threads that only the parent has.
