@@ -49,7 +49,7 @@ std::string in_quotes_around(std::string_view text, std::size_t column) {
   while (is_inside_character(text, after)) ++after;
   std::string shown = (before > 0 ? "..." : "") + std::string(text.substr(before, after - before));
   if (after < text.size()) shown += "...";
-  return in_quotes(shown, text.size());
+  return in_quotes(shown, shown.size());
 }
 
 std::string without_middle(std::string_view text, std::size_t longest) {

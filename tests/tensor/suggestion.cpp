@@ -1,6 +1,7 @@
-// Suggestions for names; they have to do with no device.
+// Suggestions for names, and quotations of text, in messages; they have to do with no device.
 #include "tensor/support/suggestion.h"
 
+#include "tensor/support/in_quotes.h"
 #include "tests/tensor/kernel_cases.h"
 
 using namespace fovea;
@@ -36,6 +37,14 @@ BOOST_AUTO_TEST_CASE(the_message_is_ready_to_append) {
   BOOST_TEST("no method 'gausian'" + did_you_mean("gausian", {"global", "gaussian"}) ==
              "no method 'gausian'; did you mean 'gaussian'?");
   BOOST_TEST(did_you_mean("zzz", {"global", "gaussian"}) == "");
+}
+
+// The dots take room too: a text that is little longer than what is shown must not be cut twice.
+BOOST_AUTO_TEST_CASE(a_quotation_around_a_place_ends_where_its_dots_say) {
+  const std::string text = std::string(79, 'a') + "bcd";
+  BOOST_TEST(in_quotes_around(text, 1) == "'" + std::string(79, 'a') + "b...'");
+  BOOST_TEST(in_quotes_around(text, 41) == "'..." + std::string(78, 'a') + "bc...'");
+  BOOST_TEST(in_quotes_around(text, 82) == "'..." + std::string(77, 'a') + "bcd'");
 }
 
 BOOST_AUTO_TEST_SUITE_END()
