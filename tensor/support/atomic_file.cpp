@@ -15,7 +15,6 @@
 namespace fovea {
 namespace {
 
-constexpr std::size_t buffer_bytes = 1 << 18;
 constexpr mode_t permission_bits = 07777;
 
 bool is_same_file(const struct stat& a, const struct stat& b) { return a.st_dev == b.st_dev && a.st_ino == b.st_ino; }
@@ -94,34 +93,20 @@ void AtomicFile::open_partial() {
 
 void AtomicFile::write(const void* data, std::size_t bytes) {
   require(descriptor_ >= 0, "{}: written to after commit", path_.string());
-  if (buffer_.size() + bytes > buffer_bytes) flush();
-  if (bytes >= buffer_bytes) {
-    write_through(static_cast<const char*>(data), bytes);
-  } else {
-    buffer_.append(static_cast<const char*>(data), bytes);
-  }
-}
-
-void AtomicFile::write_through(const char* data, std::size_t bytes) {
+  const auto* from = static_cast<const char*>(data);
   while (bytes > 0) {
-    ssize_t written = ::write(descriptor_, data, bytes);
+    ssize_t written = ::write(descriptor_, from, bytes);
     if (written < 0) {
       if (errno == EINTR) continue;
       fail_with(errno);
     }
-    data += written;
+    from += written;
     bytes -= std::size_t(written);
   }
 }
 
-void AtomicFile::flush() {
-  write_through(buffer_.data(), buffer_.size());
-  buffer_.clear();
-}
-
 void AtomicFile::commit() {
   require(descriptor_ >= 0, "{}: committed twice", path_.string());
-  flush();
   if (!partial_.empty()) {
     bool can_sync = ::fsync(descriptor_) == 0 || errno == EINVAL || errno == ENOTSUP;
     if (!can_sync) fail_with(errno);

@@ -3,7 +3,6 @@
 #pragma once
 #include <cstddef>
 #include <filesystem>
-#include <string>
 #include <string_view>
 
 namespace fovea {
@@ -24,6 +23,7 @@ class AtomicFile {
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
 
+  /// Writes to the system at once: pass a file of many small parts as one text.
   void write(const void* data, std::size_t bytes);
   void write(std::string_view text) { write(text.data(), text.size()); }
 
@@ -32,15 +32,12 @@ class AtomicFile {
 
  private:
   void open_partial();
-  void write_through(const char* data, std::size_t bytes);
-  void flush();
   [[noreturn]] void fail_with(int error_number) const;
 
   std::filesystem::path path_;     ///< as the caller gave it, for error messages
   std::filesystem::path target_;   ///< `path_` with symbolic links resolved
   std::filesystem::path partial_;  ///< PATH.partial; empty if `target_` is written directly
   int descriptor_ = -1;
-  std::string buffer_;
 };
 
 /// Replaces the contents of `path` in one step; see AtomicFile.

@@ -313,9 +313,9 @@ namespace {
 
 void write_lines(const std::filesystem::path& path, const std::vector<TestedExample>& examples,
                  std::string TestedExample::*text) {
-  AtomicFile file(path);
-  for (const TestedExample& example : examples) file.write(example.*text + "\n");
-  file.commit();
+  std::string lines;
+  for (const TestedExample& example : examples) lines += example.*text + "\n";
+  write_file_atomically(path, lines);
 }
 
 /// Writes hypotheses.txt and references.txt for `score`. With several test sets, the names contain that of the set.

@@ -83,9 +83,9 @@ TestedExample example_of(const Json& json) {
 }
 
 void save_examples(const fs::path& path, const std::vector<TestedExample>& examples) {
-  AtomicFile file(path);
-  for (const TestedExample& example : examples) file.write(text_of(to_json(example)) + "\n");
-  file.commit();
+  std::string lines;
+  for (const TestedExample& example : examples) lines += text_of(to_json(example)) + "\n";
+  write_file_atomically(path, lines);
 }
 
 std::vector<TestedExample> load_examples(const fs::path& path) {

@@ -350,9 +350,7 @@ RunFailures ExperimentBase::make_with_ninja() {
     // The output is a file that nothing writes, so that ninja makes every run, and a result stays until the next one.
     steps.push_back({place / "unwritten", {}, command_of(run, only_text(k), threads), run.title()});
   }
-  AtomicFile file(directory_->file("build.ninja"));
-  file.write(ninja_file(steps, directory_->file(".ninja")));
-  file.commit();
+  write_file_atomically(directory_->file("build.ninja"), ninja_file(steps, directory_->file(".ninja")));
   try {
     run_ninja(directory_->file("build.ninja"), jobs);
   } catch (const Interrupted&) {
