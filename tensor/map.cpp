@@ -11,18 +11,13 @@ namespace fovea {
 void require_operands(const char* name, const Tensor& out, const Tensor* const* in, int n) {
   require_real(name, out);
   require_own_elements(name, out);
-  auto broadcasts = [&](const Shape& shape) {
-    const int more = out.rank() - shape.rank();
-    bool does = more >= 0;
-    for (int d = 0; does && d < shape.rank(); ++d) does = shape[d] == 1 || shape[d] == out.shape()[d + more];
-    return does;
-  };
   for (int k = 0; k < n; ++k) {
     const Tensor& x = *in[k];
     require(x.defined() && x.dtype() == out.dtype() && x.device() == out.device(),
             "{}: the operands differ: {} on {} and {} on {}; cast or move one of them", name, out,
             fovea::name(out.device()), x, fovea::name(x.device()));
-    require(broadcasts(x.shape()), "{}: an operand, {}, does not broadcast to the result, {}", name, x, out);
+    require(broadcasts_to(x.shape(), out.shape()), "{}: an operand, {}, does not broadcast to the result, {}", name, x,
+            out);
   }
 }
 

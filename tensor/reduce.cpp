@@ -31,11 +31,9 @@ Tensor reduce_by(const void* reduction, int place, const char* what, const Tenso
 
 Tensor sum_to(const Tensor& x, const Shape& shape) {
   if (x.shape() == shape) return x;
-  int added = x.rank() - shape.rank();
-  bool broadcasts = added >= 0;
-  for (int d = 0; broadcasts && d < shape.rank(); ++d) broadcasts = shape[d] == x.shape()[d + added] || shape[d] == 1;
-  require(broadcasts, "sum_to: {} cannot be summed down to {}: aligned at the end, sizes must be equal or 1", x.shape(),
-          shape);
+  require(broadcasts_to(shape, x.shape()),
+          "sum_to: {} cannot be summed down to {}: aligned at the end, sizes must be equal or 1", x.shape(), shape);
+  const int added = x.rank() - shape.rank();
   std::array<int, Shape::max_rank> dims;
   std::size_t count = 0;
   for (int d = 0; d < x.rank(); ++d)

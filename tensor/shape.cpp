@@ -4,17 +4,15 @@
 #include <cstdlib>
 #include <numeric>
 
+#include <fmt/format.h>
+
 #include "tensor/dtype.h"
 
 namespace fovea {
 
 namespace {
 
-std::string in_brackets(std::span<const std::int64_t> sizes) {
-  std::string text = "[";
-  for (std::int64_t size : sizes) text += fmt::format("{}{}", text.size() > 1 ? ", " : "", size);
-  return text + "]";
-}
+std::string in_brackets(std::span<const std::int64_t> sizes) { return fmt::format("[{}]", fmt::join(sizes, ", ")); }
 
 }  // namespace
 
@@ -61,6 +59,14 @@ Shape broadcast(const char* what, const Shape& a, const Shape& b) {
     out[d] = a[d] == 1 ? b[d] : a[d];
   }
   return out;
+}
+
+bool broadcasts_to(const Shape& from, const Shape& to) {
+  const int added = to.rank() - from.rank();
+  if (added < 0) return false;
+  for (int d = 0; d < from.rank(); ++d)
+    if (from[d] != 1 && from[d] != to[d + added]) return false;
+  return true;
 }
 
 void require_countable(const char* what, const Shape& shape) {

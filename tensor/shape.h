@@ -75,6 +75,9 @@ class Shape {
 /// sizes must be equal or one of them 1. Throws Error otherwise; the message begins with `what`.
 Shape broadcast(const char* what, const Shape& a, const Shape& b);
 
+/// Whether a tensor of shape `from` broadcasts to the shape `to`, which does not change by it.
+bool broadcasts_to(const Shape& from, const Shape& to);
+
 /// Throws Error unless all sizes are at least 0 and their product, without those that are 0, is at most 2^60: then no
 /// number of elements, stride or offset overflows. The message begins with `what`.
 void require_countable(const char* what, const Shape& shape);

@@ -60,15 +60,6 @@ struct TensorName {
 };
 TensorName capture_name(const Capture& capture, std::size_t index) { return {"", index + 1, capture.per}; }
 
-/// Whether x broadcasts to `shape` without changing it.
-bool fits(const Shape& x, const Shape& shape) {
-  const int missing = shape.rank() - x.rank();
-  if (missing < 0) return false;
-  for (int d = 0; d < x.rank(); ++d)
-    if (x[d] != 1 && x[d] != shape[d + missing]) return false;
-  return true;
-}
-
 constexpr std::int64_t largest_clip = std::int64_t{1} << 40;
 
 class PlanCheck {
@@ -133,7 +124,7 @@ class PlanCheck {
     for_parts("mask", plan.masks, [&](const Part& part, const HeadMask& own, std::int64_t h) {
       const Shape pairs{B_, h, I_, J_};
       require(own.mask.defined() && (own.mask.dtype() == DType::boolean || own.mask.dtype() == DType::u8) &&
-                  fits(own.mask.shape(), pairs) && own.mask.rank() > 0 && own.mask.size(-1) == J_,
+                  broadcasts_to(own.mask.shape(), pairs) && own.mask.rank() > 0 && own.mask.size(-1) == J_,
               "attention: {} is {}; it must be bool or u8 {}, where all but the last may be 1", part, own.mask, pairs);
       on_one_device(part, {"mask"}, own.mask);
     });
@@ -196,15 +187,15 @@ class PlanCheck {
     of_one_type(part, tensor, x);
   }
   void broadcast_to(const Part& part, const TensorName& tensor, const Variable& x, const Shape& shape) const {
-    require(x.defined() && fits(x.shape(), shape), "attention: {}: {} is {}; it must broadcast to {}", part, tensor, x,
-            shape);
+    require(x.defined() && broadcasts_to(x.shape(), shape), "attention: {}: {} is {}; it must broadcast to {}", part,
+            tensor, x, shape);
     of_one_type(part, tensor, x);
   }
   void range(const Part& part, const KeyRange& keys, std::int64_t h) const {
     const Shape rows{B_, h, I_};
     for (const auto& [bound, what] : {std::pair(&keys.first, "first"), std::pair(&keys.end, "end")}) {
       if (!bound->defined()) continue;
-      require(bound->dtype() == DType::i32 && fits(bound->shape(), rows),
+      require(bound->dtype() == DType::i32 && broadcasts_to(bound->shape(), rows),
               "attention: {}: '{}' is {}; it must be i32 and broadcast to {}", part, what, *bound, rows);
       on_one_device(part, {what}, *bound);
     }
@@ -237,7 +228,7 @@ class PlanCheck {
                 part, tensor, own.clip, largest_clip);
         const std::int64_t offsets = 2 * own.clip + 1;
         const Shape tables{B_, h, I_, offsets};
-        require(x.defined() && x.rank() > 0 && width == offsets && fits(x.shape(), tables),
+        require(x.defined() && x.rank() > 0 && width == offsets && broadcasts_to(x.shape(), tables),
                 "attention: {}: {} with the clip {} is {}; it must be [{}] (2 clip + 1) or broadcast to {} without "
                 "changing the last dimension",
                 part, tensor, own.clip, x, offsets, tables);
