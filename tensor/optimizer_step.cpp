@@ -1,10 +1,12 @@
 #include "tensor/optimizer_step.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <vector>
 
+#include "tensor/constant.h"
 #include "tensor/map.h"
 #include "tensor/requirements.h"
 
@@ -46,25 +48,15 @@ void require_distinct(const char* what, std::span<const Slot> slots) {
   }
 }
 
-/// The scale of the gradients in the types of the parameters: the shared input of the formulas.
-class GradientScale {
- public:
-  /// Throws unless `scale` is undefined or one f64 number on `device`.
-  GradientScale(const char* what, const Tensor& scale, Device device) : scale_(scale), device_(device) {
-    require(!scale.defined() || (scale.elements() == 1 && scale.dtype() == DType::f64 && scale.device() == device),
-            "{}: the gradient scale is {} on {}; it must be f64 [] on {}, where the parameters are", what, scale,
-            name(scale.device()), name(device));
-  }
-  const Tensor* in(DType dtype) {
-    Tensor& typed = dtype == DType::f32 ? f32_ : f64_;
-    if (!typed.defined()) typed = scale_.defined() ? scale_.to(dtype) : Tensor::full({}, 1, dtype, device_);
-    return &typed;
-  }
-
- private:
-  Tensor scale_, f32_, f64_;
-  Device device_;
-};
+/// The scale of the gradients, the shared input of the formulas, for parameters of f32 and of f64. Throws unless
+/// `scale` is undefined or one f64 number on `device`.
+std::array<Tensor, 2> gradient_scales(const char* what, const Tensor& scale, Device device) {
+  if (!scale.defined()) return {constant(1, DType::f32, device), constant(1, DType::f64, device)};
+  require(scale.elements() == 1 && scale.dtype() == DType::f64 && scale.device() == device,
+          "{}: the gradient scale is {} on {}; it must be f64 [] on {}, where the parameters are", what, scale,
+          name(scale.device()), name(device));
+  return {scale.to(DType::f32), scale};
+}
 
 template <class Slot>
 Device device_of(std::span<Slot> slots) {
@@ -81,17 +73,18 @@ void sgd_step(std::span<SgdSlot> slots, const SgdOptions& options, double rate, 
     if (has_velocity(slot)) require_state("sgd_step", "velocity", k, slot.parameter, slot.velocity);
   }
   require_distinct<SgdSlot>("sgd_step", slots);
-  GradientScale scale("sgd_step", gradient_scale, device_of(slots));
+  const auto scales = gradient_scales("sgd_step", gradient_scale, device_of(slots));
   const formula::SgdUpdate plain{rate, options.weight_decay};
   const formula::MomentumUpdate with_momentum{rate, options.momentum, options.weight_decay};
   std::vector<SeveralOperands<formula::SgdUpdate>> plain_groups;
   std::vector<SeveralOperands<formula::MomentumUpdate>> momentum_groups;
   for (SgdSlot& slot : slots) {
     Tensor &p = slot.parameter, &velocity = slot.velocity;
+    const Tensor& scale = scales[p.dtype() == DType::f64];
     if (has_velocity(slot))
-      momentum_groups.push_back({{&p, &velocity}, {&slot.gradient, &p, &velocity, scale.in(p.dtype())}});
+      momentum_groups.push_back({{&p, &velocity}, {&slot.gradient, &p, &velocity, &scale}});
     else
-      plain_groups.push_back({{&p}, {&slot.gradient, &p, scale.in(p.dtype())}});
+      plain_groups.push_back({{&p}, {&slot.gradient, &p, &scale}});
   }
   map_several(plain, std::move(plain_groups));
   map_several(with_momentum, std::move(momentum_groups));
@@ -107,7 +100,7 @@ void adam_step(std::span<AdamSlot> slots, const AdamOptions& options, double rat
     require_state("adam_step", "square", k, slot.parameter, slot.square);
   }
   require_distinct<AdamSlot>("adam_step", slots);
-  GradientScale scale("adam_step", gradient_scale, device_of(slots));
+  const auto scales = gradient_scales("adam_step", gradient_scale, device_of(slots));
   auto correction = [&](double beta) { return 1 - std::pow(beta, static_cast<double>(step)); };
   const formula::AdamUpdate update{.rate = rate / correction(options.beta1),
                                    .beta1 = options.beta1,
@@ -119,7 +112,7 @@ void adam_step(std::span<AdamSlot> slots, const AdamOptions& options, double rat
   std::vector<SeveralOperands<formula::AdamUpdate>> groups;
   for (AdamSlot& slot : slots) {
     Tensor &p = slot.parameter, &m = slot.mean, &v = slot.square;
-    groups.push_back({{&p, &m, &v}, {&slot.gradient, &p, &m, &v, scale.in(p.dtype())}});
+    groups.push_back({{&p, &m, &v}, {&slot.gradient, &p, &m, &v, &scales[p.dtype() == DType::f64]}});
   }
   map_several(update, std::move(groups));
 }
