@@ -39,11 +39,9 @@ class Constants {
     return known.tensor.slice(0, start, start + n);
   }
   void release() {
-    std::map<Key, Known> released;
-    std::map<DType, Known> released_ranges;
     std::lock_guard lock(mutex_);
-    released.swap(known_);
-    released_ranges.swap(ranges_);
+    known_.clear();
+    ranges_.clear();
   }
 
  private:

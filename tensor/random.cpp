@@ -24,8 +24,7 @@ void fill_random(const char* what, Tensor& out, Generator& generator, const Fill
 }
 
 Tensor dropout(const char* what, const DropoutMask& mask, const Tensor& x, const Tensor* residual) {
-  check(what, {{"x", x, "..."}});
-  if (residual) check(what, {{"x", x, "..."}, {"the residual", *residual, "..."}});
+  check(what, {{"x", x, "..."}, {"the residual", residual ? *residual : x, "..."}});
   Tensor from = x.contiguous(), add = residual ? residual->contiguous() : Tensor();
   Tensor out = Tensor::empty(x.shape(), x.dtype(), x.device());
   if (out.elements() > 0) kernels(x.device()).dropout(mask, from, residual ? &add : nullptr, out);

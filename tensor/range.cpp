@@ -1,9 +1,8 @@
 #include "tensor/range.h"
 
-#include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <limits>
-#include <vector>
 
 #include "tensor/cpu/parallel.h"
 #include "tensor/cpu/row.h"
@@ -20,18 +19,13 @@ template <class T>
 bool are_all_within(const Tensor& x, double limit) {
   const T* numbers = x.data<T>();
   const T largest = static_cast<T>(limit);
-  constexpr std::int64_t piece = 1 << 14;
-  const std::int64_t n = x.elements(), pieces = (n + piece - 1) / piece;
-  std::vector<char> outside(static_cast<std::size_t>(pieces));  // one for each piece: threads share nothing
-  parallel_for(pieces, 4, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t p = begin; p < end; ++p) {
-      int found = 0;  // without a branch: the compiler makes vectors of it
-      for (std::int64_t k = p * piece; k < std::min(n, (p + 1) * piece); ++k)
-        found |= !(std::abs(numbers[k]) <= largest);  // true for NaN
-      outside[static_cast<std::size_t>(p)] = found != 0;
-    }
+  std::atomic<bool> inside = true;
+  parallel_for(x.elements(), 4 * element_grain, [&](std::int64_t begin, std::int64_t end) {
+    int found = 0;  // without a branch: the compiler makes vectors of it
+    for (std::int64_t k = begin; k < end; ++k) found |= !(std::abs(numbers[k]) <= largest);  // true for NaN
+    if (found) inside = false;
   });
-  return std::find(outside.begin(), outside.end(), 1) == outside.end();
+  return inside;
 }
 
 }  // namespace
