@@ -234,6 +234,11 @@ class RowTensors {
     std::array<const Tensor*, operands + 1> addresses;
     for (std::size_t k = 0; k <= operands; ++k) addresses[k] = &tensors[k];
     loop = plan_rows<operands + 1>(given.rows, addresses);
+    for (std::size_t k = 0; k <= operands; ++k) {
+      const bool is_output = Formula::inputs.size() <= k && k < operands;
+      base[k] = is_output ? tensors[k].mutable_address() : const_cast<std::byte*>(tensors[k].address());
+      size[k] = static_cast<std::int64_t>(size_of(tensors[k].dtype()));
+    }
   }
 
   /// Returns the row whose operands begin at these offsets.
@@ -246,14 +251,6 @@ class RowTensors {
     row.n = n;
     row.begin = offset[Formula::inputs.size()];
     return row;
-  }
-  /// Looks up the addresses of the operands; must be called once before row().
-  void locate() {
-    for (std::size_t k = 0; k <= operands; ++k) {
-      const bool is_output = Formula::inputs.size() <= k && k < operands;
-      base[k] = is_output ? tensors[k].mutable_address() : const_cast<std::byte*>(tensors[k].address());
-      size[k] = static_cast<std::int64_t>(size_of(tensors[k].dtype()));
-    }
   }
 
   std::array<Tensor, operands + 1> tensors;  ///< inputs, outputs and, last, the mask
@@ -316,8 +313,7 @@ void run_short_or_long(const Formula& formula, const RowTensors<Formula>& tensor
 
 template <class Formula>
 void run(const Formula& formula, const RowOperands& operands) {
-  RowTensors<Formula> tensors(operands);
-  tensors.locate();
+  const RowTensors<Formula> tensors(operands);
   visit_real(Formula::name, tensors.tensors[0].dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
     if constexpr (Formula::column_sums > 0)
