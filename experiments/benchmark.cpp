@@ -78,7 +78,7 @@ void Results::print(const std::string& note) const {
 
 std::int32_t RandomTokens::between(std::int64_t least, std::int64_t most) {
   const auto choices = std::uint64_t(most - least + 1);
-  return std::int32_t(least + std::int64_t(philox(7, drawn_++).word[0] % choices));
+  return std::int32_t(least + std::int64_t(philox(RandomPosition{.seed = 7}, drawn_++).word[0] % choices));
 }
 
 std::vector<std::int32_t> RandomTokens::sentence(std::int64_t shortest, std::int64_t longest) {

@@ -493,7 +493,8 @@ std::vector<Hypothesis> sample(SequenceModel& model, const DecodingBatch& batch,
             !choices.tokens.empty(),
             "sampling: in sentence {} no token can be drawn: each is excluded, has probability 0, or a logit is NaN",
             from.sentence);
-        std::uint32_t word = philox(options.seed, (std::uint64_t{from.sentence} << 32) + t).word[0];
+        std::uint32_t word =
+            philox(RandomPosition{.seed = options.seed}, (std::uint64_t{from.sentence} << 32) + t).word[0];
         token = choices.at(static_cast<double>(word) * 0x1p-32);
       }
       const Continuation next = decoding.continuation(row, token, logits.select(0, token).item(), log_totals[row]);

@@ -74,7 +74,6 @@ struct Vec {
   FOVEA_INLINE Vec& operator+=(Vec b) { return *this = *this + b; }
   FOVEA_INLINE Vec& operator-=(Vec b) { return *this = *this - b; }
   FOVEA_INLINE Vec& operator*=(Vec b) { return *this = *this * b; }
-  FOVEA_INLINE Vec& operator/=(Vec b) { return *this = *this / b; }
   friend FOVEA_INLINE LaneMask<T> operator<(Vec a, Vec b) { return {a.native < b.native}; }
   friend FOVEA_INLINE LaneMask<T> operator<=(Vec a, Vec b) { return {a.native <= b.native}; }
   friend FOVEA_INLINE LaneMask<T> operator>(Vec a, Vec b) { return {a.native > b.native}; }

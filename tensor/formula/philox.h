@@ -39,13 +39,6 @@ FOVEA_HD FOVEA_INLINE PhiloxBlock<W> philox(PhiloxBlock<W> counter, std::uint64_
   return counter;
 }
 
-/// Returns block `index`, four random words, of the sequence of a seed: stream 0 of RandomPosition.
-FOVEA_HD FOVEA_INLINE PhiloxBlock<std::uint32_t> philox(std::uint64_t seed, std::uint64_t index) {
-  return philox(
-      PhiloxBlock<std::uint32_t>{{static_cast<std::uint32_t>(index), static_cast<std::uint32_t>(index >> 32), 0, 0}},
-      seed);
-}
-
 /// The number of uniform numbers in a group. A group uses 16 Philox blocks: for i < 16, number i of the group is made
 /// from the first two words of block i, and number 16 + i from the other two words of block i.
 inline constexpr std::int64_t uniform_group = 32;
