@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "tensor/error.h"
+#include "tensor/formula/list.h"
 #include "tensor/formula/target.h"
 
 namespace fovea {
@@ -32,25 +33,10 @@ struct Type {
   using type = T;
 };
 
+/// The element types, in the order of DType.
+using ElementTypes = FunctorList<float, double, bf16, std::int32_t, std::int64_t, std::uint8_t, bool>;
 template <class T>
-inline constexpr DType dtype_of = [] {
-  static_assert(sizeof(T) == 0, "no tensor holds this element type");
-  return DType::f32;
-}();
-template <>
-inline constexpr DType dtype_of<float> = DType::f32;
-template <>
-inline constexpr DType dtype_of<double> = DType::f64;
-template <>
-inline constexpr DType dtype_of<bf16> = DType::bf16;
-template <>
-inline constexpr DType dtype_of<std::int32_t> = DType::i32;
-template <>
-inline constexpr DType dtype_of<std::int64_t> = DType::i64;
-template <>
-inline constexpr DType dtype_of<std::uint8_t> = DType::u8;
-template <>
-inline constexpr DType dtype_of<bool> = DType::boolean;
+inline constexpr DType dtype_of = static_cast<DType>(place_of<T>(ElementTypes{}));
 
 std::string_view name(DType dtype);
 inline bool is_float(DType dtype) { return dtype <= DType::bf16; }
