@@ -45,13 +45,6 @@ int threads_started(int count) {
   return static_cast<int>(threads.size());
 }
 
-/// Starts a team: OpenMP then keeps its threads.
-void start_team(int count) {
-  std::atomic<int> members = 0;
-#pragma omp parallel num_threads(count)
-  ++members;
-}
-
 }  // namespace
 
 bool is_without_threads() { return is_child; }
@@ -72,7 +65,9 @@ void prepare_team(int count) {
       is_child = true;
       omp_set_num_threads(1);
     });
-  start_team(count);
+  std::atomic<int> members = 0;
+#pragma omp parallel num_threads(count)  // OpenMP keeps the threads of this team
+  ++members;
   prepared = count;
 }
 
