@@ -71,8 +71,9 @@ class RandomScope {
   RandomScope* before_;  ///< the enclosing scope, or null
 };
 
-/// Fills `out` with uniform random numbers from [low, high), which have 52 random bits. Other element types get the
-/// numbers of f64, rounded; rounding may give `high` itself. `out` is f32, f64 or bf16, with any strides and device.
+/// Fills `out` with uniform random numbers from [low, high), which have 52 random bits. They are computed in f64 and
+/// rounded to the type of `out`; rounding may give `high` itself. `out` is f32, f64 or bf16, with any strides and
+/// device.
 void fill_uniform(Tensor& out, Generator& generator, double low = 0, double high = 1);
 /// Fills `out` with normally distributed random numbers (method of Box and Muller, computed in f64). `out` is f32, f64
 /// or bf16, with any strides and device.

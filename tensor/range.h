@@ -20,9 +20,9 @@ struct RowsWithinRange {
   Tensor marks;  ///< for each row 0, or NaN if it is allowed and a number of it was out of range, [...]
 };
 
-/// Replaces the numbers out of range of x [..., n], f32 or f64: NaN and |x| > `seen` in the rows that `allowed` names,
-/// bool and broadcast to [...], and NaN and |x| > `hidden` in the others. Undefined: all rows are allowed. Waits for
-/// nothing.
+/// Replaces NaN and large numbers of x [..., n], f32 or f64, by 0. A number is large if |x| > `seen` in a row where
+/// `allowed` is true, and if |x| > `hidden` in the other rows. `allowed` is bool and broadcasts to [...]; if it is
+/// undefined, all rows are allowed. The host does not wait for a GPU.
 RowsWithinRange rows_within_range(const Tensor& x, const Tensor& allowed, double hidden, double seen);
 
 /// start + Σ_j x[b, j] over the keys j that allowed[b, i, j] names, [B, I]: x [B, J] and start [B, I] f32 or f64,
@@ -31,8 +31,9 @@ Tensor sum_of_allowed(const Tensor& x, const Tensor& allowed, const Tensor& star
 
 namespace formula {
 
-/// Outputs: x_j, or 0 where |x_j| is larger than `hidden` or, in elements that the mask allows, than `seen` ≥ `hidden`,
-/// or is NaN; and for each row 0, or NaN if an element that the mask allows became 0.
+/// Output 0 is x_j, or 0 where x_j is NaN or too large: |x_j| > `seen` in elements that the mask allows, and
+/// |x_j| > `hidden` in the others, with `hidden` ≤ `seen`. Output 1, one number for each row, is 0, or NaN if an
+/// element that the mask allows was replaced.
 struct WithinRange : RowFormula {
   static constexpr const char* name = "within_range";
   static constexpr std::array inputs{RowOperand::elements};

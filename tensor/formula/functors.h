@@ -142,8 +142,8 @@ struct BiasRelu {
   }
 };
 
-/// y = x Φ(x), with 0 below −40, where Φ(x) rounds to 0, and x above 40, where it rounds to 1: for infinite x the
-/// product and its derivatives would be 0 · ∞.
+/// Returns y, which is x Φ(x) as computed; but 0 for x below −40, where Φ(x) rounds to 0, and x above 40, where it
+/// rounds to 1. For an infinite x, y and its derivatives may be 0 · ∞.
 template <class T>
 FOVEA_HD FOVEA_INLINE T with_exact_tails(T x, T y) {
   return select(x > T(40), x, select(x < T(-40), T(0), y));

@@ -11,7 +11,7 @@
 
 namespace fovea::formula {
 
-/// The sum. Of i64 too, where it is exact up to 2^63.
+/// The sum. Integers are summed up as i64, exactly up to 2^63.
 struct Sum {
   static constexpr const char* name = "sum";
   static constexpr double identity = 0;

@@ -38,6 +38,7 @@ void limit_to_groups(MachineMemory& memory, const std::vector<std::filesystem::p
                      const char* used_file, const char* prefix) {
   for (const std::filesystem::path& group : groups) {
     const std::size_t limit = number_in(group / limit_file, unlimited), used = number_in(group / used_file, 0);
+    if (limit == unlimited) continue;
     const std::size_t kept = used - std::min(used, cached_files(group, prefix));
     memory.total = std::min(memory.total, limit);
     memory.available = std::min(memory.available, limit - std::min(limit, kept));
