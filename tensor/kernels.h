@@ -49,16 +49,11 @@ class KernelEntry {
   const char* name_;
 };
 
-/// Provides a plain function whose first argument is the address of a formula of type F. The function calls Run with
-/// the formula and its other arguments.
-template <class F, class Run, class Result, class... Arguments>
-struct CallOn;
-template <class F, class Run, class... Arguments>
-struct CallOn<F, Run, void, const void*, Arguments...> {
-  static void function(const void* formula, Arguments... arguments) {
-    Run{}(*static_cast<const F*>(formula), static_cast<Arguments&&>(arguments)...);
-  }
-};
+/// Calls Run with the formula of type F at `address` and the other arguments.
+template <class F, class Run, class Address, class... Arguments>
+void call_with_formula(Address address, Arguments... arguments) {
+  Run{}(*static_cast<const F*>(address), static_cast<Arguments&&>(arguments)...);
+}
 
 /// One entry of a table: a function pointer, which is null if the device lacks the kernel. Calling an empty entry
 /// throws Error.
@@ -75,7 +70,7 @@ class Kernel<Result(Arguments...)> final : public KernelEntry {
   /// argument points to, and with the other arguments.
   template <class F, class Run>
   void call() {
-    function_ = CallOn<F, Run, Result, Arguments...>::function;
+    function_ = call_with_formula<F, Run, Arguments...>;
   }
   Result operator()(Arguments... arguments) const {
     if (!function_) [[unlikely]]

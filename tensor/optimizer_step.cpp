@@ -58,22 +58,18 @@ std::array<Tensor, 2> gradient_scales(const char* what, const Tensor& scale, Dev
   return {scale.to(DType::f32), scale};
 }
 
-template <class Slot>
-Device device_of(std::span<Slot> slots) {
-  return slots.empty() ? Device::cpu : slots[0].parameter.device();
-}
-
 }  // namespace
 
 void sgd_step(std::span<SgdSlot> slots, const SgdOptions& options, double rate, const Tensor& gradient_scale) {
+  const Device device = slots.empty() ? Device::cpu : slots[0].parameter.device();
   auto has_velocity = [&](const SgdSlot& slot) { return options.momentum != 0 || slot.velocity.defined(); };
   for (std::size_t k = 0; k < slots.size(); ++k) {
     const SgdSlot& slot = slots[k];
-    require_slot("sgd_step", k, slot.parameter, slot.gradient, slots[0].parameter.device());
+    require_slot("sgd_step", k, slot.parameter, slot.gradient, device);
     if (has_velocity(slot)) require_state("sgd_step", "velocity", k, slot.parameter, slot.velocity);
   }
   require_distinct<SgdSlot>("sgd_step", slots);
-  const auto scales = gradient_scales("sgd_step", gradient_scale, device_of(slots));
+  const auto scales = gradient_scales("sgd_step", gradient_scale, device);
   const formula::SgdUpdate plain{rate, options.weight_decay};
   const formula::MomentumUpdate with_momentum{rate, options.momentum, options.weight_decay};
   std::vector<SeveralOperands<formula::SgdUpdate>> plain_groups;
@@ -92,15 +88,16 @@ void sgd_step(std::span<SgdSlot> slots, const SgdOptions& options, double rate, 
 
 void adam_step(std::span<AdamSlot> slots, const AdamOptions& options, double rate, std::int64_t step,
                const Tensor& gradient_scale) {
+  const Device device = slots.empty() ? Device::cpu : slots[0].parameter.device();
   require(step >= 1, "adam_step: steps count from 1, this one is {}", step);
   for (std::size_t k = 0; k < slots.size(); ++k) {
     const AdamSlot& slot = slots[k];
-    require_slot("adam_step", k, slot.parameter, slot.gradient, slots[0].parameter.device());
+    require_slot("adam_step", k, slot.parameter, slot.gradient, device);
     require_state("adam_step", "mean", k, slot.parameter, slot.mean);
     require_state("adam_step", "square", k, slot.parameter, slot.square);
   }
   require_distinct<AdamSlot>("adam_step", slots);
-  const auto scales = gradient_scales("adam_step", gradient_scale, device_of(slots));
+  const auto scales = gradient_scales("adam_step", gradient_scale, device);
   auto correction = [&](double beta) { return 1 - std::pow(beta, static_cast<double>(step)); };
   const formula::AdamUpdate update{.rate = rate / correction(options.beta1),
                                    .beta1 = options.beta1,

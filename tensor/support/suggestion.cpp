@@ -53,11 +53,11 @@ bool abbreviates(const std::string& name, const std::string& full) {
 
 }  // namespace
 
-std::optional<std::string> nearest_name(std::string_view name, const std::vector<std::string>& candidates) {
+std::string did_you_mean(std::string_view name, const std::vector<std::string>& candidates) {
   constexpr std::size_t longest_name = 200;  // time is quadratic, and no name is longer
-  if (name.empty() || name.size() > longest_name) return std::nullopt;
+  if (name.empty() || name.size() > longest_name) return "";
   std::string wanted = folded(name);
-  std::optional<std::string> nearest;
+  const std::string* nearest = nullptr;
   std::size_t nearest_distance = 0;
   for (const std::string& candidate : candidates) {
     if (candidate.size() > longest_name) continue;
@@ -66,15 +66,10 @@ std::optional<std::string> nearest_name(std::string_view name, const std::vector
     std::size_t distance = abbreviates(wanted, offered) ? 1 : edit_distance(wanted, offered);
     bool near = distance <= std::max<std::size_t>(1, longer / 3) && distance < longer;
     if (near && (!nearest || distance < nearest_distance)) {
-      nearest = candidate;
+      nearest = &candidate;
       nearest_distance = distance;
     }
   }
-  return nearest;
-}
-
-std::string did_you_mean(std::string_view name, const std::vector<std::string>& candidates) {
-  auto nearest = nearest_name(name, candidates);
   return nearest ? fmt::format("; did you mean '{}'?", *nearest) : "";
 }
 
