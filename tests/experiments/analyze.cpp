@@ -100,6 +100,11 @@ BOOST_AUTO_TEST_CASE(computations_have_the_numbers_of_the_papers) {
            {window(", mask=discrete", "7", "2"), "window", std::vector<double>(10, 0)},
            {window(", segment=4", "2", "7"), "window", segments},
            {window("", ".5,.5,0,0,0,0,0,0,0,0", "0,0,0,0,1,0,0,0,0,0"), "window", {.5, 1, 1, 1, 1, 0, 0, 0, 0, 0}},
+           // one distribution for all queries
+           {{"compute", "window(pointers=given)", "--queries", "3", "--keys", "3", "--set", "left_pointer=0,1,0",
+             "--set", "right_pointer=0,0,1"},
+            "phi_left",
+            {0, 1, 0}},
            // Shu & Nakayama, figure 2: penalties, weights, and the next focus
            {flexible("1.2"), "bias", {-.675, -.208333, -.008333, -.075, -.408333, -1.008333, -1.875, -3.008333}},
            {flexible("inf"),
@@ -112,13 +117,16 @@ BOOST_AUTO_TEST_CASE(computations_have_the_numbers_of_the_papers) {
            // Watson's slides
            {location("mean; laplace(scale=1)", "3"), "laplace(scale=1): weights", {.18394, .5, .18394}},
            {location("gaussian_location(scale=1)", "3"), "weights", {.24197, .39894, .24197}},
-           {location("gaussian_location(normalize=true)", "3"), "weights", {.274069, .451863, .274069}}}) {
+           {location("gaussian_location(normalize=true)", "3"), "weights", {.274069, .451863, .274069}},
+           {location("fine_grained", "2"), "weights", {.5, .5}}}) {
     const std::vector<double> found = row_of(flags, name, table);
     BOOST_TEST_REQUIRE(found.size() == expected.size(), name);
     for (std::size_t k = 0; k < found.size(); ++k)
       BOOST_TEST(std::abs(found[k] - expected[k]) < 1e-5, flags[1] << ", " << name << ": " << k << ": " << found[k]);
   }
   require_mistakes({{{"compute", "window(pointers=given)", "--set", "left_pointer=x"}, "'x' is not a number"},
+                    {{"compute", "window(pointers=given)", "--set", "left_pointer=2.5"}, "is a whole number"},
+                    {{"compute", "dot", "--what", "weights, gate"}, "--what: 'gate' is not computed; there are bias,"},
                     {{"compute", "dot", "--set", "focus=1"}, "--set: classic(dot) has no input or parameter 'focus'"}});
 }
 

@@ -2,8 +2,9 @@
 // no trained run.
 #include <algorithm>
 #include <cmath>
+#include <set>
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include "attention/engine/attend.h"
 #include "attention/registry.h"
@@ -29,8 +30,9 @@ std::pair<std::string, Tensor> tensor_of(const std::string& given) {
   }
   const auto count = std::ssize(numbers);
   if (!name.ends_with("_pointer")) return {name, Tensor::from(numbers, {count})};
-  const Tensor pointer = Tensor::from(numbers, count == 1 ? Shape{1, 1, 1} : Shape{1, 1, 1, count});
-  return {name, count == 1 ? pointer.to(DType::i64) : pointer};
+  if (count > 1) return {name, Tensor::from(numbers, {1, 1, 1, count})};
+  require(numbers[0] == std::trunc(numbers[0]), "--set '{}': a position among the keys is a whole number", given);
+  return {name, Tensor::from(numbers, {1, 1, 1}).to(DType::i64)};
 }
 
 /// The results of an attention with one head: the weights and the quantities of its method. Unless given, a query is 1;
@@ -63,7 +65,8 @@ Finding computation(Cli& cli) {
   cli.option("--keys", keys, "number of keys").range(2, 200);
   cli.option("--what", what, "the quantities that are shown, separated by commas; default: all");
   cli.parse();
-  const std::vector<std::string_view> shown = split_columns(what, ',');
+  std::set<std::string> shown, known;
+  for (const std::string_view name : split_columns(what, ',')) shown.insert(trimmed(name));
   CaseTensors tensors;
   for (const std::string& one : given) tensors.push_back(tensor_of(one));
   std::vector<std::string> headings{""};
@@ -73,21 +76,25 @@ Finding computation(Cli& cli) {
   const std::vector<std::string_view> all = split_columns(specifications, ';');
   for (const std::string_view each : all)
     for (const auto& [quantity, tensor] : results_of(trimmed(each), queries, keys, tensors)) {
-      if (!what.empty() && std::ranges::count(shown, quantity) == 0) continue;
+      known.insert(quantity);
+      if (!what.empty() && !shown.contains(quantity)) continue;
       const std::string name = (all.size() > 1 ? trimmed(each) + ": " : "") + quantity;
       const std::vector<double> values = tensor.to_vector<double>();
-      const std::int64_t columns = tensor.rank() > 3 ? tensor.size(-1) : 1;
-      const auto row = values.begin() + queries / 2 * columns;  // of the query in the middle
+      const std::int64_t columns = tensor.rank() > 3 ? tensor.size(3) : 1, rows = std::ssize(values) / columns;
+      const auto row = values.begin() + (rows < queries ? 0 : queries / 2 * columns);  // of the query in the middle
       if (columns == keys) {
         std::vector<Cell> cells{name};
         for (int key = 0; key < keys; ++key) cells.push_back(Cell::number(row[key], 6));
         of_keys.row(std::move(cells));
         chart.series.push_back(curve_of(name, {row, row + keys}));
-      } else if (std::ssize(values) >= queries * columns) {
+      } else if (rows == 1 || rows >= queries) {
         for (std::int64_t k = 0; k < columns; ++k)
           of_query.row({columns > 1 ? fmt::format("{} {}", name, k) : name, Cell::number(row[k], 6)});
       }
     }
+  for (const std::string& name : shown)
+    require(what.empty() || known.contains(name), "--what: '{}' is not computed; there are {}", name,
+            fmt::join(known, ", "));
   Finding finding{.title = "What " + specifications + " computes", .tables = {{"keys", of_keys}}, .figures = {chart}};
   if (!of_query.is_empty()) finding.tables.push_back({"query", of_query});
   if (queries > 1) finding.notes = {fmt::format("The row of query {} of {}.", queries / 2, queries)};
