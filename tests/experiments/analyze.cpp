@@ -230,6 +230,8 @@ BOOST_AUTO_TEST_CASE(an_option_is_set_in_every_method_that_has_it) {
   BOOST_TEST(with_option("classic(additive + flexible(sigma=2, threshold=inf))", "threshold", "0.3") ==
              "classic(additive + flexible(sigma=2, threshold=0.3))");
   BOOST_TEST(with_option("flexible(sigma=2)", "threshold", "0.3") == "flexible(threshold=0.3, sigma=2)");
+  BOOST_TEST(with_option("flexible() + dot", "threshold", "0.3") == "flexible(threshold=0.3) + dot");
+  BOOST_TEST(with_option("flexible (sigma=2)", "threshold", "0.3") == "flexible (threshold=0.3, sigma=2)");
   BOOST_TEST(with_option("heads(gaussian*2, window*2) + alibi", "segment", "3") ==
              "heads(gaussian*2, window(segment=3)*2) + alibi");
   BOOST_TEST(with_option("gaussian", "threshold", "1") == "");
@@ -477,22 +479,25 @@ BOOST_AUTO_TEST_CASE(charts_of_finished_runs_compare_them_with_the_first) {
 
 BOOST_AUTO_TEST_CASE(charts_of_finished_runs_are_of_one_task) {
   const Folder folder;
-  const auto save = [&](const std::string& name, const std::string& program, const std::string& metric) {
+  const auto save = [&](const std::string& name, const std::string& program, const std::string& metric,
+                        const std::string& reference = "c d") {
     RunResult run{.row = name, .directory = folder / name};
     run.configuration = Json{{"program", program}};
     if (metric.empty())
       run.failure = "training diverged at update 2";
     else
-      run.tests = {{.examples = {{.input = "a b", .reference = "c d", .hypothesis = "c d"}}, .metrics = {metric}}};
+      run.tests = {{.examples = {{.input = "a b", .reference = reference, .hypothesis = "c d"}}, .metrics = {metric}}};
     std::filesystem::create_directories(run.directory);
     save_result(run);
     return run.directory.string();
   };
   const std::string bleu = save("bleu", "translate", "bleu"), chrf = save("chrf", "translate", "chrf"),
-                    labels = save("labels", "sentiment", "accuracy"), diverged = save("diverged", "translate", "");
+                    labels = save("labels", "sentiment", "accuracy"), diverged = save("diverged", "translate", ""),
+                    others = save("others", "translate", "bleu", "e f");
   require_mistakes({{{"lengths", bleu, labels}, "is a run of translate, " + labels + " of sentiment"},
                     {{"ngrams", bleu, labels}, "is a run of translate, " + labels + " of sentiment"},
                     {{"lengths", bleu, chrf}, "the first metric of " + bleu + " is bleu, of " + chrf + " chrf"},
+                    {{"ngrams", bleu, others}, bleu + " and " + others + " were tested on different examples"},
                     {{"ngrams", labels, labels}, "is a run of sentiment, which writes no texts"},
                     {{"lengths", bleu, "runs/none"}, "runs/none: there is no such directory"},
                     {{"ngrams", bleu, diverged}, diverged + ": the run has no test scores: training diverged at"},

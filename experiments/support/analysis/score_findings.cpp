@@ -34,7 +34,8 @@ RunResult finished_run(const Path& run) {
   return std::move(*result);
 }
 
-/// The runs. Throws Error unless all are finished, of one program, and have the same first metric.
+/// The runs. Throws Error unless all are finished, of one program, and were tested on the same examples by the same
+/// first metric.
 std::vector<RunResult> runs_of_one_task(const Runs& runs) {
   std::vector<RunResult> all;
   for (const Path& run : runs) {
@@ -44,6 +45,9 @@ std::vector<RunResult> runs_of_one_task(const Runs& runs) {
     const std::string &metric = own.tests.front().metrics.front(), &wanted = first.tests.front().metrics.front();
     require(metric == wanted, "the first metric of {} is {}, of {} {}; give runs with the same one",
             runs.front().string(), wanted, run.string(), metric);
+    require(own.tests.front().key() == first.tests.front().key(),
+            "{} and {} were tested on different examples; their scores cannot be compared", runs.front().string(),
+            run.string());
   }
   return all;
 }
@@ -151,13 +155,15 @@ std::string with_option(const std::string& specification, const std::string& nam
     if (!find_method(method->name)) continue;
     const auto own = std::ranges::find_if(method->options, is_named);
     const std::size_t end = method->column - 1 + method->name.size();
-    const std::vector<OptionDescription> known = options_of(*method);
+    const std::size_t next = std::min(specification.find_first_not_of(' ', end), specification.size());
     if (own != method->options.end())
       edits.push_back({own->value_column - 1, own->value.size(), value});
-    else if (std::ranges::any_of(known, is_named) && method->options.empty())
+    else if (std::ranges::none_of(options_of(*method), is_named))
+      continue;
+    else if (specification.substr(next, 1) == "(")
+      edits.push_back({next + 1, 0, set + (method->options.empty() ? "" : ", ")});
+    else
       edits.push_back({end, 0, "(" + set + ")"});
-    else if (std::ranges::any_of(known, is_named))
-      edits.push_back({specification.find('(', end) + 1, 0, set + ", "});
   }
   std::ranges::sort(edits, [](const Edit& a, const Edit& b) { return a.at > b.at; });
   std::string text = edits.empty() ? "" : specification;
