@@ -351,7 +351,7 @@ void benchmark_step(Cli& cli) {
   options.run.start(cli);
   set_flush_denormals(true);
   AttentionEngineScope engine(options.engine);
-  if (options.task == Task::classify) options.encoder().require_memory(options.batch_tokens);
+  if (options.task == Task::classify) options.encoder().require_memory(4, options.batch_tokens);
 
   for (const Comparison::Row& row : options.comparison.rows(cli)) {
     const StepOptions own = options_of<StepOptions>(cli, row, add_flags);

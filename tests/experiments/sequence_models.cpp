@@ -8,6 +8,7 @@
 #include "nn/schedule.h"
 #include "nn/shapes_only.h"
 #include "tensor/storage.h"
+#include "tensor/support/machine_memory.h"
 #include "tests/refusal.h"
 
 using namespace fovea;
@@ -135,6 +136,16 @@ BOOST_AUTO_TEST_CASE(the_memory_of_wide_heads_is_counted) {
   auto wide = flags;
   wide.insert(wide.end(), {"--head-dim", "65536"});
   BOOST_CHECK_THROW(parsed(wide).require_memory(10, 1), Error);  // 3 · 4 · 1024 · 1024 · 65536 numbers are 3 TiB
+}
+
+BOOST_AUTO_TEST_CASE(the_use_of_a_trained_model_needs_a_quarter_of_the_memory_of_its_training) {
+  SequenceOptions options;
+  options.model.model_dim = 8192;
+  const double bytes_of_layer = 4.0 * 8192 * (4 * 8192 + 2 * 256);
+  options.model.layers = int(double(std::min(machine_memory().total, std::size_t{1} << 42)) / 2 / bytes_of_layer) + 1;
+  BOOST_TEST(message_of([&] { options.check(); }).starts_with("--model-dim 8192, --feed-forward-dim 256, --layers "));
+  options.trained.directory = "runs/a";
+  options.check();
 }
 
 BOOST_AUTO_TEST_CASE(block_orders_are_lists_of_sub_layers) {

@@ -409,6 +409,8 @@ BOOST_AUTO_TEST_CASE(a_language_model_is_tested_by_words_and_characters_and_make
   const Ended unknown = run.use({"--sample", "1", "--longest", "8", "--prompt", prompt + " Straße"});
   BOOST_TEST(contains(unknown.err, "--prompt: read as <unk>, because the run's vocabulary lacks them: Straße\n"),
              unknown.err);
+  BOOST_TEST(refusal_of(run.use({"--sample", "1", "--min-length", "9", "--longest", "8"})) ==
+             "language_model: --min-length 9: must be at most --longest 8\n");
   // The most probable token alone is drawn, or the same one of any draw.
   const std::string greedy = sampled({"--sample", "2", "--top-k", "1"});
   BOOST_TEST(greedy == sampled({"--sample", "2", "--top-p", "1e-6", "--seed", "3"}));

@@ -47,7 +47,7 @@ void ClassificationOptions::check() const {
   require(label.empty() == trained.empty(), "--label and --model need each other: --model runs/NAME --label FILE");
   require(!probabilities || !label.empty(), "--probabilities: only with --label");
   training.check();
-  model.require_memory();
+  model.require_memory(trained.empty() ? 4 : 1);
   ShapesOnly instead_of_a_model;
   model.make(model.attention, special_tokens, 2);
 }

@@ -179,12 +179,12 @@ void EncoderModelOptions::add_classifier(Cli& cli) {
       .rare();
 }
 
-void EncoderModelOptions::require_memory(std::int64_t tokens) const {
+void EncoderModelOptions::require_memory(int copies, std::int64_t tokens) const {
   // A lower bound. Each layer has four projections of the states and two of the feed-forward block. It keeps the inputs
   // of its two norms, queries, keys, values, the attention's result, and the hidden layer of the feed-forward block.
   const double d = double(model_dim), f = double(feed_forward_dim),
                of_heads = head_dim > 0 ? double(heads) * double(head_dim) : d;
-  TransformerFlags::require_memory(layers * d * (4 * of_heads + 2 * f), 4,
+  TransformerFlags::require_memory(layers * d * (4 * of_heads + 2 * f), copies,
                                    double(tokens) * layers * (2 * d + 4 * of_heads + f));
 }
 

@@ -81,9 +81,10 @@ struct EncoderModelOptions : TransformerFlags {
   void add_to(Cli& cli);
   /// Declares the flags of classifiers alone: --pool and add_inputs().
   void add_classifier(Cli& cli);
-  /// Throws Error if the machine's memory is too small for the encoder with its gradients and Adam's state, and for the
-  /// values that the layers keep for the backward pass of `tokens` tokens.
-  void require_memory(std::int64_t tokens = 0) const;
+  /// Throws Error if the machine's memory is too small for `copies` copies of the encoder's parameters (training keeps
+  /// four: parameters, gradients and Adam's two moments), and for the values that the layers keep for the backward pass
+  /// of `tokens` tokens.
+  void require_memory(int copies, std::int64_t tokens = 0) const;
   /// The encoder's sizes and dropout. Throws Error unless the heads divide the width.
   TransformerOptions encoder() const;
   /// The factory of the attentions that --attention describes.

@@ -35,14 +35,6 @@ void require_text_metric(const std::string& metric) {
   text_scores(metric, example, {&example, 1});
 }
 
-/// Throws Error unless --min-length is at most --longest and every decoded token has a learned position.
-void require_lengths(const SequenceModelOptions& model, const DecodingOptions& decoding) {
-  require(decoding.min_length <= decoding.max_length, "--min-length {}: must be at most --longest {}",
-          decoding.min_length, decoding.max_length);
-  require(model.positions_limit() == 0 || decoding.max_length < model.longest,
-          "--longest {}: with <s>, these are more tokens than --max-positions {}", decoding.max_length, model.longest);
-}
-
 }  // namespace
 
 SequenceOptions::SequenceOptions() {
@@ -97,11 +89,13 @@ std::vector<std::string> SequenceOptions::metric_names() const {
 void SequenceOptions::check() const {
   training.check();
   ShapesOnly instead_of_models;
-  model.require_memory(0, 4);
+  model.require_memory(0, trained.directory.empty() ? 4 : 1);
   model.make(decodes() ? special_tokens : 0, special_tokens);
-  if (decodes())
-    require_lengths(model, trained.samples > 0 ? static_cast<const DecodingOptions&>(trained.sampling)
-                                               : static_cast<const DecodingOptions&>(beam.beam));
+  const auto& [fewest, most] = decodes() ? std::pair(beam.beam.min_length, beam.beam.max_length)
+                                         : std::pair(trained.sampling.min_length, trained.sampling.max_length);
+  require(fewest <= most, "--min-length {}: must be at most --longest {}", fewest, most);
+  require(!decodes() || model.positions_limit() == 0 || most < model.longest,
+          "--longest {}: with <s>, these are more tokens than --max-positions {}", most, model.longest);
   require(initial.empty() || !begins() || std::filesystem::exists(initial),
           "--init {}: there is no such file or directory", initial.string());
   for (const std::string& metric : metric_names()) with_flag("--metrics", [&] { require_text_metric(metric); });
