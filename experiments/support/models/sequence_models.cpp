@@ -1,46 +1,35 @@
 #include "experiments/support/models/sequence_models.h"
 
 #include <algorithm>
-#include <array>
+#include <map>
 
 #include "experiments/support/program/program.h"
 #include "experiments/support/report/table.h"
+#include "experiments/support/text/words.h"
 
 namespace fovea {
 
 namespace {
 
-/// Fan et al. 2021, section 4.3.
-struct NamedOrder {
-  const char *name, *order;
-};
-constexpr std::array named_orders{
-    NamedOrder{"C1", "feed-forward > attention > feed-forward"},
-    NamedOrder{"C2", "attention > attention > feed-forward"},
-    NamedOrder{"C3", "dman > dman > feed-forward"},
-    NamedOrder{"C4", "attention > dman > feed-forward"},
-    NamedOrder{"C5", "dman > attention > feed-forward"},
-};
+/// The orders of Fan et al. 2021, section 4.3, by their names.
+const std::map<std::string, std::string> named_orders{{"C1", "feed-forward > attention > feed-forward"},
+                                                      {"C2", "attention > attention > feed-forward"},
+                                                      {"C3", "dman > dman > feed-forward"},
+                                                      {"C4", "attention > dman > feed-forward"},
+                                                      {"C5", "dman > attention > feed-forward"}};
 
-}  // namespace
-
+/// The parts of a --block-order that '>' separates, without spaces around them. Throws Error for an empty part.
 std::vector<std::string> parts_of_order(const std::string& order) {
-  for (const NamedOrder& named : named_orders)
-    if (order == named.name) return parts_of_order(named.order);
-  std::vector<std::string> parts(1);
-  for (char c : order) {
-    if (c == '>')
-      parts.emplace_back();
-    else
-      parts.back() += c;
-  }
-  for (std::string& part : parts) {
-    auto first = part.find_first_not_of(' '), last = part.find_last_not_of(' ');
-    part = first == std::string::npos ? "" : part.substr(first, last - first + 1);
-    require(!part.empty(), "--block-order: '{}': a sub-layer is missing before or after '>'", order);
+  const auto named = named_orders.find(order);
+  std::vector<std::string> parts;
+  for (const std::string_view part : split_columns(named == named_orders.end() ? order : named->second, '>')) {
+    parts.push_back(trimmed(part));
+    require(!parts.back().empty(), "--block-order: '{}': a sub-layer is missing before or after '>'", order);
   }
   return parts;
 }
+
+}  // namespace
 
 SequenceModelOptions::SequenceModelOptions() {
   feed_forward_dim = 256;

@@ -75,10 +75,6 @@ struct SequenceModelOptions : TransformerFlags {
   TransformerOptions stack(int own_layers) const;
 };
 
-/// The parts of a --block-order that '>' separates, without spaces around them. The names C1 to C5 stand for their
-/// orders. Throws Error for an empty part.
-std::vector<std::string> parts_of_order(const std::string& order);
-
 /// A table for --parameters: the number of parameters of every part of the model, and the total.
 std::string parameter_table(const Module& model);
 

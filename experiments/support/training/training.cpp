@@ -3,6 +3,7 @@
 #include <cmath>
 #include <map>
 
+#include <fmt/format.h>
 #include <omp.h>
 
 #include "experiments/support/program/device_flag.h"
@@ -26,10 +27,8 @@ namespace {
 
 /// The schedules with their defaults, one after the other.
 std::string schedules() {
-  std::string list = schedule_help();
-  while (!list.empty() && list.back() == '\n') list.pop_back();
-  for (std::size_t at = list.find('\n'); at != std::string::npos; at = list.find('\n', at)) list.replace(at, 1, "; ");
-  return list;
+  const std::string lines = schedule_help();
+  return fmt::format("{}", fmt::join(split_columns(std::string_view(lines).substr(0, lines.size() - 1), '\n'), "; "));
 }
 
 }  // namespace
@@ -509,25 +508,25 @@ void Training::require_known_best(const std::string& checkpoint, const Json& bef
 // ---- Trained models
 
 void load_parameters(Module& model, const std::filesystem::path& from, std::int64_t average) {
+  std::filesystem::path source = from;
   if (is_hugging_face(from)) {
     load_hugging_face(model, from);
-    return require_finite(model, from.string());
-  }
-  if (average == 0 || !std::filesystem::is_directory(from)) {
-    const std::filesystem::path file = std::filesystem::is_directory(from) ? from / "best.safetensors" : from;
-    require(file.filename() != "checkpoint.safetensors",
+  } else if (average == 0 || !std::filesystem::is_directory(from)) {
+    if (std::filesystem::is_directory(from)) source /= "best.safetensors";
+    require(source.filename() != "checkpoint.safetensors",
             "{}: is the state of a training, with that of its optimizer; the model's parameters are in {}",
-            file.string(), (file.parent_path() / "best.safetensors").string());
-    load_state(model, file);
-    return require_finite(model, file.string());
+            source.string(), (source.parent_path() / "best.safetensors").string());
+    load_state(model, source);
+  } else {
+    std::vector<std::filesystem::path> models;
+    for (const auto& [update, file] : kept_models(from)) models.push_back(file);
+    require(std::ssize(models) >= average, "--average-kept {}: {} has {} kept models (train with --keep or --average)",
+            average, from.string(), models.size());
+    models.erase(models.begin(), models.end() - average);
+    source = "the mean of the kept models";
+    load_state(model, mean_of_models(models), source.native());
   }
-  std::vector<std::filesystem::path> models;
-  for (const auto& [update, file] : kept_models(from)) models.push_back(file);
-  require(std::ssize(models) >= average, "--average-kept {}: {} has {} kept models (train with --keep or --average)",
-          average, from.string(), models.size());
-  models.erase(models.begin(), models.end() - average);
-  load_state(model, mean_of_models(models), "the mean of the kept models");
-  require_finite(model, "the mean of the kept models");
+  require_finite(model, source.string());
 }
 
 std::vector<DevScore> dev_scores_of(const TestResult& test) {
