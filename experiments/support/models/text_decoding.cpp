@@ -35,44 +35,6 @@ namespace {
 
 constexpr std::int64_t decoded_length_multiple = 1;
 
-/// The sources of the pairs in batches of similar length.
-class SourceBatches {
- public:
-  SourceBatches(SequenceModel& model, const EncodedPairs& pairs, const BeamFlags& flags)
-      : pairs_(pairs),
-        options_{.tokens = flags.batch_tokens,
-                 .sentences = flags.batch_sentences,
-                 .length_multiple = decoded_length_multiple,
-                 .accumulate = 1} {
-    model.train(false);
-    for (std::int64_t length : pairs.source.lengths()) options_.tokens = std::max(options_.tokens, length);
-    plans = evaluation_batches(pairs.source.lengths(), options_);
-  }
-  PairBatch batch(const PlannedBatch& plan) const { return fill(plan, pairs_, options_); }
-  static DecodingBatch sources(const PairBatch& batch) {
-    return {Tensor::from(batch.source, {batch.rows, batch.source_length}),
-            Tensor::from(batch.source_lengths, {batch.rows})};
-  }
-
-  std::vector<PlannedBatch> plans;
-
- private:
-  const EncodedPairs& pairs_;
-  BatchOptions options_;
-  NoGrad off_;
-};
-
-/// Returns options with which a search stops at its next step after Ctrl-C: `progress` may throw Interrupted with the
-/// caller's message; otherwise the message is a general one.
-BeamOptions stopping_when_interrupted(BeamOptions options, const SentenceProgress& progress) {
-  options.on_step = [&progress] {
-    if (!interrupted()) return;
-    if (progress) progress(0);
-    throw Interrupted("stopped while decoding");
-  };
-  return options;
-}
-
 /// The target of each row, without <s> and </s>.
 std::vector<std::vector<std::int32_t>> targets_of(const PairBatch& batch) {
   std::vector<std::vector<std::int32_t>> targets;
@@ -83,6 +45,36 @@ std::vector<std::vector<std::int32_t>> targets_of(const PairBatch& batch) {
   return targets;
 }
 
+/// Computes a result for each pair by work(batch, sources, options of the search), for batches of similar length. If
+/// `forced` is set, the sources are given with the pairs' targets. After Ctrl-C a search stops at its next step:
+/// progress(0) may throw Interrupted with the caller's message; otherwise the message is a general one.
+template <class Result, class Work>
+std::vector<Result> for_sources(SequenceModel& model, const EncodedPairs& pairs, const BeamFlags& flags, bool forced,
+                                const SentenceProgress& progress, const Work& work) {
+  const NoGrad off;
+  model.train(false);
+  BatchOptions batches{.tokens = flags.batch_tokens,
+                       .sentences = flags.batch_sentences,
+                       .length_multiple = decoded_length_multiple,
+                       .accumulate = 1};
+  for (std::int64_t length : pairs.source.lengths()) batches.tokens = std::max(batches.tokens, length);
+  BeamOptions beam = flags.beam;
+  beam.on_step = [&progress] {
+    if (!interrupted()) return;
+    if (progress) progress(0);
+    throw Interrupted("stopped while decoding");
+  };
+  const std::vector<PlannedBatch> plans = evaluation_batches(pairs.source.lengths(), batches);
+  return for_examples<Result>(std::ssize(pairs.lengths), plans, [&](const PlannedBatch& plan) {
+    const PairBatch batch = fill(plan, pairs, batches);
+    DecodingBatch sources{batch.source_tensor(), batch.source_length_tensor()};
+    if (forced) sources.prefixes = targets_of(batch);
+    std::vector<Result> results = work(batch, sources, beam);
+    if (progress) progress(batch.rows);
+    return results;
+  });
+}
+
 }  // namespace
 
 std::int64_t decoded_length(std::int64_t tokens) {
@@ -91,17 +83,11 @@ std::int64_t decoded_length(std::int64_t tokens) {
 
 std::vector<DecodedText> decode(SequenceModel& model, const EncodedPairs& pairs, const PairTokenizers& tokenizers,
                                 const BeamFlags& flags, const SentenceProgress& progress) {
-  const BeamOptions beam = stopping_when_interrupted(flags.beam, progress);
-  const SourceBatches batches(model, pairs, flags);
-  auto search = [&](const PlannedBatch& plan) {
-    const PairBatch batch = batches.batch(plan);
-    std::vector<std::vector<Hypothesis>> found = beam_search(model, SourceBatches::sources(batch), beam);
-    if (progress) progress(batch.rows);
-    return found;
-  };
+  auto all = for_sources<std::vector<Hypothesis>>(
+      model, pairs, flags, false, progress,
+      [&](auto&, const DecodingBatch& sources, const BeamOptions& beam) { return beam_search(model, sources, beam); });
   std::vector<DecodedText> decoded;
-  for (std::vector<Hypothesis>& found :
-       for_examples<std::vector<Hypothesis>>(std::ssize(pairs.lengths), batches.plans, search)) {
+  for (std::vector<Hypothesis>& found : all) {
     DecodedText& text = decoded.emplace_back();
     for (const Hypothesis& hypothesis : found) text.texts.push_back(tokenizers.target->decode(hypothesis.tokens));
     text.hypotheses = std::move(found);
@@ -117,17 +103,9 @@ std::vector<std::string> best_texts(const std::vector<DecodedText>& decoded) {
 
 std::vector<Hypothesis> force(SequenceModel& model, const EncodedPairs& pairs, const BeamFlags& flags,
                               const SentenceProgress& progress) {
-  const BeamOptions beam = stopping_when_interrupted(flags.beam, progress);
-  const SourceBatches batches(model, pairs, flags);
-  auto force_targets = [&](const PlannedBatch& plan) {
-    const PairBatch batch = batches.batch(plan);
-    DecodingBatch sources = SourceBatches::sources(batch);
-    sources.prefixes = targets_of(batch);
-    std::vector<Hypothesis> found = force(model, sources, beam);
-    if (progress) progress(batch.rows);
-    return found;
-  };
-  return for_examples<Hypothesis>(std::ssize(pairs.lengths), batches.plans, force_targets);
+  return for_sources<Hypothesis>(
+      model, pairs, flags, true, progress,
+      [&](auto&, const DecodingBatch& sources, const BeamOptions& beam) { return force(model, sources, beam); });
 }
 
 namespace {
@@ -217,44 +195,34 @@ bool has_source_windows(SequenceModel& model) {
 
 SourceSpan source_span(SequenceModel& model, const EncodedPairs& pairs, const BeamFlags& flags, bool forced,
                        const SentenceProgress& progress) {
-  const SourceBatches batches(model, pairs, flags);
-  using Spans = std::vector<std::vector<StepSpans>>;  // for each sentence
-  using Gates = std::vector<double>;
-  auto spans_and_gates = [&](std::int64_t k) {
-    const PairBatch batch = batches.batch(batches.plans[std::size_t(k)]);
-    Spans spans(batch.indices.size());
-    Gates gates;
-    BeamOptions options = stopping_when_interrupted(flags.beam, progress);
+  using Spans = std::vector<StepSpans>;
+  using Gates = std::vector<double>;  // of a whole batch, beside the spans of its first sentence
+  auto observed_search = [&](const PairBatch& batch, const DecodingBatch& sources, BeamOptions beam) {
+    std::vector<std::pair<Spans, Gates>> found(batch.indices.size());
     std::size_t step = 0;
-    options.observe = [&](const std::vector<AttentionTrace>& traces, std::span<const std::size_t> sentences) {
+    beam.observe = [&](const std::vector<AttentionTrace>& traces, std::span<const std::size_t> sentences) {
       std::vector<double> lengths;
       for (std::size_t sentence : sentences) lengths.push_back(batch.source_lengths[sentence]);
-      add_gates(gates, traces);
+      add_gates(found.front().second, traces);
       std::vector<double> scored = scored_positions(traces, lengths);
       for (std::size_t row = 0; row < scored.size(); ++row) {
-        auto& own = spans[sentences[row]];
+        Spans& own = found[sentences[row]].first;
         own.resize(step + 1);  // no step of a sentence is missing before its last
         own[step].push_back(scored[row]);
       }
       ++step;
     };
-    DecodingBatch sources = SourceBatches::sources(batch);
-    if (forced) {
-      sources.prefixes = targets_of(batch);
-      force(model, sources, options);
-    } else {
-      beam_search(model, sources, options);
-    }
-    if (progress) progress(batch.rows);
-    return std::pair(std::move(spans), std::move(gates));
+    if (forced)
+      force(model, sources, beam);
+    else
+      beam_search(model, sources, beam);
+    return found;
   };
-  auto of_batches = shared_out<std::pair<Spans, Gates>>(std::ssize(batches.plans), spans_and_gates);
-  Spans spans(pairs.size());
+  std::vector<Spans> spans;
   Gates gates;
-  for (std::size_t k = 0; k < of_batches.size(); ++k) {
-    auto& [own_spans, own_gates] = of_batches[k];
-    for (std::size_t row = 0; row < own_spans.size(); ++row)
-      spans[std::size_t(batches.plans[k].examples[row])] = std::move(own_spans[row]);
+  for (auto& [own_spans, own_gates] :
+       for_sources<std::pair<Spans, Gates>>(model, pairs, flags, forced, progress, observed_search)) {
+    spans.push_back(std::move(own_spans));
     gates.insert(gates.end(), own_gates.begin(), own_gates.end());
   }
   return {vision_span(spans), gates.empty() ? std::nullopt : std::optional<double>(mean(gates))};
