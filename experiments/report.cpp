@@ -2,11 +2,12 @@
 #include <algorithm>
 #include <set>
 
+#include <fmt/format.h>
+
 #include "experiments/support/program/program.h"
 #include "experiments/support/report/comparison_report.h"
 #include "experiments/support/report/finding.h"
 #include "experiments/support/report/sheet.h"
-#include "experiments/support/text/words.h"
 
 namespace {
 
@@ -50,7 +51,7 @@ std::vector<RunGroup> finished_groups(const std::vector<RunResult>& runs) {
     if (!run.failure.empty()) failed.push_back(run.directory.string() + ": " + run.failure);
   std::vector<RunGroup> groups = comparable_groups(runs);
   std::erase_if(groups, [](const RunGroup& group) { return all_failed(group.rows); });
-  require(!groups.empty(), "{}", failed.empty() ? "no run" : listed(failed, "; "));
+  require(!groups.empty(), "{}", failed.empty() ? "no run" : fmt::format("{}", fmt::join(failed, "; ")));
   for (const std::string& line : failed) fmt::print(stderr, "{}\n", line);
   if (groups.size() > 1)
     fmt::print(stderr, "The runs form {} groups (other program or other test set); each gets its own table.\n",
@@ -72,7 +73,7 @@ Finding runs_finding(const std::vector<RunResult>& runs) {
 void report(const Cli& cli, const Options& options) {
   require(!options.runs.empty(), "RUNS, the directories of finished runs, are missing");
   const auto [runs, damaged] = load_runs({options.runs.begin(), options.runs.end()});
-  require(!runs.empty() || damaged.empty(), "{}", listed(damaged, "; "));
+  require(!runs.empty() || damaged.empty(), "{}", fmt::join(damaged, "; "));
   for (const std::string& what : damaged) fmt::print(stderr, "{}; the run is left out\n", what);
   options.output.write(cli, options.sheet.empty() ? runs_finding(runs) : sheet_finding(options.sheet, runs));
   // A script that only looks at the exit status must not take a table without them for the whole.

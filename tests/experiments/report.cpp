@@ -244,6 +244,11 @@ BOOST_AUTO_TEST_CASE(damaged_runs_are_refused_and_failed_ones_named) {
   BOOST_TEST(contains(all.out, "\nglobal "), all.out);
   BOOST_TEST(all.err == diverged);
   BOOST_TEST(refusal_of(ended("report", {(folder / "diverged").string()})) == "report: " + diverged);
+  const Folder others;
+  for (const char* name : {"a", "b", "c"}) saved_run(others / name, "sentiment", "gaussian", "");
+  const std::string three = refusal_of(ended("report", {others.path.string()}));
+  BOOST_TEST(contains(three, "at update 2; "), three);
+  BOOST_TEST(!contains(three, "at update 2, "), three);
   saved_run(folder / "truncated", "agreement", "gaussian", "1100");
   std::filesystem::resize_file(folder / "truncated/result.json", 50);
   const Ended damaged = ended("report", {folder.path.string()});
