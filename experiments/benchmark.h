@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "experiments/support/metrics/statistics.h"
 #include "experiments/support/program/json_file.h"
 #include "experiments/support/program/program.h"
 #include "experiments/support/report/table.h"
@@ -29,11 +30,7 @@ inline double seconds_of(const std::function<void()>& work) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-inline double median(std::vector<double> values) {
-  auto middle = values.begin() + std::ptrdiff_t(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
+inline double median(const std::vector<double>& values) { return percentile(values, 0.5); }
 
 /// Seconds of one call by the device's clock: the mean of several calls, whose number doubles until they take at least
 /// `least` seconds.

@@ -1,26 +1,24 @@
 // A tour of automatic differentiation: attention over three tokens, computed step by step, and its backward pass.
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "autograd/gradcheck.h"
 #include "autograd/node.h"
 #include "autograd/operations.h"
 #include "autograd/tape.h"
 #include "experiments/support/program/device_flag.h"
 #include "experiments/support/program/program.h"
+#include "experiments/support/text/words.h"
 #include "tensor/support/atomic_file.h"
 
 namespace {
 
 using namespace fovea;
 
-std::string indented(const std::string& rows) {
-  std::string out = "    ";
-  for (char c : rows) out += c == '\n' ? std::string("\n    ") : std::string(1, c);
-  return out;
-}
-
 void show(const std::string& heading, const Variable& x) {
-  fmt::print("{}   {}\n{}\n\n", heading, x.shape().str(), indented(values_text(x.value())));
+  const std::string rows = values_text(x.value());
+  fmt::print("{}   {}\n    {}\n\n", heading, x.shape().str(), fmt::join(split_columns(rows, '\n'), "\n    "));
 }
 
 /// The operations of the forward pass in the order in which they are recorded. Their numbers, from #1, are those that

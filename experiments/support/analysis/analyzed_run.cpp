@@ -51,10 +51,13 @@ std::unique_ptr<AnalyzedRun> AnalyzedRun::open(const std::filesystem::path& run,
 }
 
 const PairSet& AnalyzedRun::set() {
-  if (!data_) {
-    data_.emplace(read(part_));
-    warn_of_changed_data(data_->fingerprint());
-  }
+  static std::set<std::filesystem::path> warned;
+  if (data_) return data_->tests.front();
+  data_.emplace(read(part_));
+  const std::string changes =
+      std::filesystem::exists(run_ / "data.json") ? data_changes(run_, data_->fingerprint()) : "";
+  if (!changes.empty() && warned.insert(run_).second)
+    fmt::print(stderr, "warning: {}: the data have changed since the training: {}\n", run_.string(), changes);
   return data_->tests.front();
 }
 
@@ -78,14 +81,6 @@ void AnalyzedRun::check_text(const std::string& flag, const std::string& text, c
   require(invalid == std::string::npos, "{}: not UTF-8: byte {}", flag, invalid + 1);
   require(!split_words(text).empty(), "{}: has no words", flag);
   note_unknown_words(flag, text, tokenizer);
-}
-
-void AnalyzedRun::warn_of_changed_data(const Json& now) const {
-  static std::set<std::filesystem::path> warned;
-  if (!std::filesystem::exists(run_ / "data.json")) return;
-  const std::string changes = data_changes(run_, now);
-  if (!changes.empty() && warned.insert(run_).second)
-    fmt::print(stderr, "warning: {}: the data have changed since the training: {}\n", run_.string(), changes);
 }
 
 std::uint64_t AnalyzedRun::seed() const {

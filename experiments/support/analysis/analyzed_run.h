@@ -72,15 +72,14 @@ class AnalyzedRun {
   virtual PairData read(Part part) = 0;
   /// Pair k with the attentions of the model.
   virtual SentenceView view(const EncodedPairs& pairs, std::size_t k, const TextPair& texts) = 0;
-  /// The sentences; read at the first call. Prints a warning if the data have changed since the training.
+  /// The sentences; read at the first call. Prints a warning, once for each run, if the data have changed since the
+  /// training.
   const PairSet& set();
   /// Sets the method of every view: the specification of its place and number.
   void name_methods(SentenceView& sentence) const;
   /// Throws Error unless a text of the user's has words and is UTF-8. Prints a note with the words that the vocabulary
   /// does not have.
   static void check_text(const std::string& flag, const std::string& text, const Tokenizer& tokenizer);
-  /// Prints a warning, once for each run, if the data that were read are not those of the run's data.json.
-  void warn_of_changed_data(const Json& now) const;
   /// The seed of a finished run.
   std::uint64_t seed() const;
 

@@ -18,7 +18,9 @@ RunFlags::RunFlags(Cli& cli, unsigned groups)
   if (several_)
     cli.option("--names", names_,
                "names of the runs in tables and charts, separated by semicolons; default: their rows, or directories");
-  if (groups & set) cli.choice("--set", part, named_parts, "the part of the run's data that is read");
+  if (groups & set)
+    cli.choice("--set", part, {{"train", Part::train}, {"dev", Part::dev}, {"test", Part::test}},
+               "the part of the run's data that is read");
   if (reads_data_)
     cli.option("--data", data_, "read these data instead of the run's, as the run's program reads --data");
   if (groups & sentences)

@@ -16,10 +16,6 @@ namespace fovea {
 
 using Runs = std::vector<std::filesystem::path>;
 
-/// The parts of a data set by their names.
-inline const std::vector<std::pair<std::string, Part>> named_parts{
-    {"train", Part::train}, {"dev", Part::dev}, {"test", Part::test}};
-
 class RunFlags {
  public:
   /// Groups of flags, to be added up. Without `several`, a command reads one RUN.

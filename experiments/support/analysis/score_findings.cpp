@@ -200,8 +200,8 @@ std::vector<std::string> flags_of(const SequenceModelOptions& model, const std::
 }
 
 Part part_named(std::string_view name) {
-  for (const auto& [known, part] : named_parts)
-    if (known == name) return part;
+  for (const Part part : all_parts)
+    if (name_of(part) == name) return part;
   fail("--on: no part '{}'; expected train, dev or test, separated by commas", name);
 }
 

@@ -311,19 +311,17 @@ TestResult test_model(SequenceModel& model, const PairSet& set, const PairTokeni
 
 namespace {
 
-void write_lines(const std::filesystem::path& path, const std::vector<TestedExample>& examples,
-                 std::string TestedExample::*text) {
-  std::string lines;
-  for (const TestedExample& example : examples) lines += example.*text + "\n";
-  write_file_atomically(path, lines);
-}
-
 /// Writes hypotheses.txt and references.txt for `score`. With several test sets, the names contain that of the set.
 void write_texts(const RunDirectory& directory, const std::vector<TestResult>& tests) {
   for (const TestResult& test : tests) {
+    std::string hypotheses, references;
+    for (const TestedExample& example : test.examples) {
+      hypotheses += example.hypothesis + "\n";
+      references += example.reference + "\n";
+    }
     const std::string ending = tests.size() > 1 ? "." + file_name_for(test.set) + ".txt" : ".txt";
-    write_lines(directory.file("hypotheses" + ending), test.examples, &TestedExample::hypothesis);
-    write_lines(directory.file("references" + ending), test.examples, &TestedExample::reference);
+    write_file_atomically(directory.file("hypotheses" + ending), hypotheses);
+    write_file_atomically(directory.file("references" + ending), references);
   }
 }
 

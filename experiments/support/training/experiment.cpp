@@ -39,6 +39,7 @@ std::vector<Comparison::Row> trials_of(const std::string& search) {
     begins = separates;
   }
   std::vector<Comparison::Row> trials;
+  std::set<std::string> directories;
   for (const GridPoint& one : grid_points(flags)) {
     std::string title;
     std::set<std::string> flags_of_trial;
@@ -47,12 +48,9 @@ std::vector<Comparison::Row> trials_of(const std::string& search) {
       const std::string flag = argument.substr(0, argument.find('='));
       require(flags_of_trial.insert(flag).second, "--search '{}': {} has values twice", search, flag);
     }
+    require(directories.insert(file_name_for(title)).second, "--search '{}': '{}' is there twice", search, title);
     trials.push_back({title, arguments_of(one.text)});
   }
-  for (std::size_t k = 0; k < trials.size(); ++k)
-    for (std::size_t other = 0; other < k; ++other)
-      require(file_name_for(trials[k].title) != file_name_for(trials[other].title),
-              "--search '{}': '{}' is there twice", search, trials[k].title);
   require(trials.size() > 1, "--search '{}': there is only one trial; write \"rate={{3e-4,1e-3,3e-3}}\"", search);
   return trials;
 }
@@ -195,9 +193,6 @@ Run ExperimentBase::run_of(std::size_t k) {
   if (!flags_.is_alone()) run.configuration.update({{"compare", ""}, {"seeds", 1}, {"search", ""}});
   return run;
 }
-
-/// The value of --only for a run: "3/15".
-std::string ExperimentBase::only_text(std::size_t k) const { return fmt::format("{}/{}", k + 1, plans_.size()); }
 
 /// A run has a directory of its own, unless it is alone.
 std::filesystem::path ExperimentBase::place_of(const Run& run) {
@@ -348,7 +343,8 @@ RunFailures ExperimentBase::make_with_ninja() {
     const std::filesystem::path place = place_of(run);
     std::filesystem::create_directories(place);
     // The output is a file that nothing writes, so that ninja makes every run, and a result stays until the next one.
-    steps.push_back({place / "unwritten", {}, command_of(run, only_text(k), threads), run.title()});
+    steps.push_back(
+        {place / "unwritten", {}, command_of(run, fmt::format("{}/{}", k + 1, plans_.size()), threads), run.title()});
   }
   write_file_atomically(directory_->file("build.ninja"), ninja_file(steps, directory_->file(".ninja")));
   try {

@@ -74,7 +74,6 @@ class ExperimentBase {
   bool shares_directory() const;
   void begin();
   Run run_of(std::size_t k);
-  std::string only_text(std::size_t k) const;
   std::filesystem::path place_of(const Run& run);
   void open(Run& run);
   void print_warnings() const;
