@@ -347,6 +347,8 @@ void benchmark_step(Cli& cli) {
           options.batch_tokens, options.length);
   require(!options.launches || options.device() != Device::cpu,
           "--launches: counts the launches of a GPU's kernels; add --device cuda");
+  require(options.processes == 1 || !(options.launches || options.comparison.is_given()),
+          "--processes {}: times one model; leave out --compare and --launches", options.processes);
   if (options.processes > 1) return benchmark_processes(cli, options);
   options.run.start(cli);
   set_flush_denormals(true);

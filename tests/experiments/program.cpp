@@ -497,4 +497,9 @@ BOOST_AUTO_TEST_CASE(commands_have_their_own_flags) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(steps_of_several_processes_are_timed_for_one_model) {
+  BOOST_TEST(refusal_of(ended("benchmark", {"step", "--processes", "2", "--compare", "global; gaussian"})) ==
+             "benchmark step: --processes 2: times one model; leave out --compare and --launches\n");
+}
+
 BOOST_AUTO_TEST_SUITE_END()

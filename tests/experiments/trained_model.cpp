@@ -454,6 +454,8 @@ BOOST_AUTO_TEST_CASE(flags_without_the_one_they_belong_to_are_refused) {
           "--model-dim 65536, --feed-forward-dim 256, --layers 1000: ");
   BOOST_TEST(!std::filesystem::exists(folder / "new"));
   refused("language_model", {"--temperature", "2"}, "--temperature: only with --sample");
+  for (const char* program : {"translate", "sentiment"})
+    refused(program, {"--average-kept", "2"}, "--average-kept: only with --model");
   refused("language_model", {"--sample", "2"}, "--sample: needs --model");
 }
 

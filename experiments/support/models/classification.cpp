@@ -46,6 +46,7 @@ void ClassificationOptions::add_to(Cli& cli) {
 void ClassificationOptions::check() const {
   require(label.empty() == trained.empty(), "--label and --model need each other: --model runs/NAME --label FILE");
   require(!probabilities || !label.empty(), "--probabilities: only with --label");
+  require(average == 0 || !trained.empty(), "--average-kept: only with --model");
   training.check();
   model.require_memory(trained.empty() ? 4 : 1);
   ShapesOnly instead_of_a_model;

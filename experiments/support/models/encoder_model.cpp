@@ -58,8 +58,8 @@ Json preset_values(const std::string& name) {
   return values;
 }
 
-void PresetFlag::add_to(Cli& cli) {
-  cli.option("--preset", name, "a model and its training under a name; --help-all lists them")
+void preset_flag(Cli& cli, std::string& preset) {
+  cli.option("--preset", preset, "a model and its training under a name; --help-all lists them")
       .long_help(preset_help)
       .configures([&cli](const std::string& wanted) {
         if (is_hugging_face(wanted)) {
@@ -167,7 +167,7 @@ AttentionFactory flagged_attention(const char* flag, const std::string& specific
 
 void EncoderModelOptions::add_to(Cli& cli) {
   cli.group("Model");
-  cli.add(preset);
+  preset_flag(cli, preset);
   add_sizes(cli, "embeddings, attention weights, hidden layers and outputs of blocks", "see --list-attentions");
   add_blocks(cli);
 }

@@ -13,14 +13,10 @@ namespace fovea {
 
 class Cli;
 
-/// --preset NAME or --preset FILE.json. A preset is a JSON file with the values of flags, as in a configuration, and
-/// "about", a line for --help-all. NAME is a file experiments/presets/NAME.json. A program ignores values of flags that
-/// it does not have.
-struct PresetFlag {
-  std::string name;
-
-  void add_to(Cli& cli);
-};
+/// Declares --preset NAME or --preset FILE.json. A preset is a JSON file with the values of flags, as in a
+/// configuration, and "about", a line for --help-all. NAME is a file experiments/presets/NAME.json. A program ignores
+/// values of flags that it does not have.
+void preset_flag(Cli& cli, std::string& preset);
 
 /// The names of the files in experiments/presets, sorted.
 std::vector<std::string> preset_names();
@@ -64,7 +60,6 @@ struct TransformerFlags {
   void require_memory(double parameters, int copies, double kept = 0) const;
   /// The sizes, norms and dropout of a stack of layers.
   TransformerOptions stack() const;
-  bool operator==(const TransformerFlags&) const = default;
 };
 
 /// Returns a factory of the attentions that `specification`, the value of `flag`, describes. Throws Error with the flag
@@ -74,7 +69,7 @@ AttentionFactory flagged_attention(const char* flag, const std::string& specific
 /// The defaults are the "tiny" Transformer of Nguyen et al. 2020, §5.3. Dropout applies to embeddings, attention
 /// weights, hidden layers and the outputs of blocks.
 struct EncoderModelOptions : TransformerFlags {
-  PresetFlag preset;
+  std::string preset;  ///< --preset
   Pool pool = Pool::masked;
   EncoderModelOptions() { attention = "global"; }
 

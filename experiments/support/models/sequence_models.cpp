@@ -38,7 +38,7 @@ SequenceModelOptions::SequenceModelOptions() {
 
 void SequenceModelOptions::add_to(Cli& cli) {
   cli.group("Model");
-  cli.add(preset);
+  preset_flag(cli, preset);
   cli.choice("--architecture", architecture,
              {{"transformer", Architecture::transformer}, {"rnn", Architecture::recurrent}},
              "kind of model; in an rnn --model-dim is the width of the decoder and of each direction of the encoder");

@@ -31,7 +31,7 @@ enum class Stacks { encoder, decoder, both };
 struct SequenceModelOptions : TransformerFlags {
   SequenceModelOptions();
 
-  PresetFlag preset;
+  std::string preset;  ///< --preset
   Architecture architecture = Architecture::transformer;
   int encoder_layers = 0, decoder_layers = 0;  ///< 0: `layers`
   double attention_dropout = 0;

@@ -91,6 +91,7 @@ Use TrainedModelOptions::use(const Cli& cli) const {
   }
   const bool is_asked = evaluates || decodes || draws;
   require(!is_asked || !directory.empty(), "{}: needs --model, the directory of a trained run", flag);
+  belongs("--average-kept", is_asked, "--model");
   for (const char* own : {"--out", "--spread"}) belongs(own, !decodes && !draws, "training or --evaluate");
   require(is_asked || directory.empty(),
           "--model: only with --evaluate or {}; to continue training from a model, use --init",
