@@ -143,7 +143,8 @@ Finding mass(Cli& cli) {
 
 namespace {
 
-/// The number of keys that query i sees in a sentence of its own.
+/// The number of keys that row i of an attention sees; rows are queries, head after head. In a decoder a query sees
+/// the keys up to its own position, elsewhere all keys.
 std::size_t visible_keys(const AttentionView& view, std::size_t i) {
   return view.place == Place::decoder ? i % view.queries.size() + 1 : view.keys.size();
 }

@@ -159,8 +159,7 @@ ShownSentence shown_sentence(EncoderClassifier& model, const TestedExample& exam
           pictures};
 }
 
-}  // namespace
-
+/// The probability of each class for each text, in their order: [texts][classes].
 std::vector<std::vector<double>> class_probabilities(EncoderClassifier& model, const EncodedPairs& texts,
                                                      const BatchOptions& batches) {
   NoGrad off;
@@ -178,6 +177,8 @@ std::vector<std::vector<double>> class_probabilities(EncoderClassifier& model, c
   return for_examples<std::vector<double>>(std::ssize(texts.lengths), evaluation_batches(texts.lengths, batches),
                                            probabilities_of);
 }
+
+}  // namespace
 
 double accuracy(EncoderClassifier& model, const EncodedPairs& texts, const BatchOptions& batches) {
   const std::vector<std::vector<double>> probabilities = class_probabilities(model, texts, batches);

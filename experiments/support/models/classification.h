@@ -34,10 +34,6 @@ struct ClassificationOptions {
   std::unique_ptr<EncoderClassifier> make_model(const PairData& data, const Run& run) const;
 };
 
-/// The probability of each class for each text, in their order: [texts][classes].
-std::vector<std::vector<double>> class_probabilities(EncoderClassifier& model, const EncodedPairs& texts,
-                                                     const BatchOptions& batches);
-
 /// The percentage of texts whose most probable class is their label.
 double accuracy(EncoderClassifier& model, const EncodedPairs& texts, const BatchOptions& batches);
 
@@ -46,8 +42,8 @@ RunResult test_model(EncoderClassifier& model, const PairData& data, const Class
                      const Run& run);
 
 /// Prints the most probable class of each text in the file --label, with --probabilities also the probabilities of all
-/// classes. Every line or record is one text, a blank line a blank one; `columns` are those of the training (text and
-/// label).
+/// classes. Every line or record is one text; a blank line is a text without words. `columns` are those of the
+/// training (text and label).
 void label_texts(const ClassificationOptions& options, const std::string& columns = automatic_columns);
 
 }  // namespace fovea

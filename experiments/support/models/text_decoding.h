@@ -55,8 +55,8 @@ struct SourceSpan : VisionSpan {
   std::optional<double> gate;  ///< mean gate of flexible attention over all steps, in 0 to 1
 };
 
-/// Runs a decoding of its own, because tracing costs time: beam search, or if `forced` is set forced decoding of the
-/// pairs' targets.
+/// Decodes the pairs once more, because tracing would slow down a decoding that is timed: by beam search, or if
+/// `forced` is set by forced decoding of the pairs' targets.
 SourceSpan source_span(SequenceModel& model, const EncodedPairs& pairs, const BeamFlags& flags, bool forced,
                        const SentenceProgress& progress = {});
 

@@ -200,14 +200,14 @@ class TextDecoder {
  private:
   std::vector<int> read(const std::string& source) const { return tokens_of(*tokenizers_.source, source, longest_); }
 
-  /// Some lines of --decode, with those of --force if that is given.
+  /// Consecutive lines of --decode and, if it is given, the lines of --force with the same numbers.
   struct Lines {
     std::vector<std::string> sources, targets;
     std::exception_ptr trouble;  ///< the error of the line after these
     bool are_last = false;
   };
 
-  /// A person who types lines gets an answer after each.
+  /// Reads up to 1000 lines; a single one from a terminal, so that each typed line is answered before the next.
   Lines next_lines() {
     Lines lines;
     const std::size_t at_once = is_typed_ ? 1 : 1000;
@@ -260,7 +260,7 @@ class TextDecoder {
       read(source).empty() ? print_blank() : print_texts(*decoded++, source);
   }
 
-  /// A line without words stays one.
+  /// The result of a source without words: an empty line, also among the links.
   void print_blank() {
     fmt::print("\n");
     if (links_) links_->write("\n");

@@ -149,7 +149,7 @@ const std::vector<Source> t5{
     {"encoder.{}.attention.key", "encoder.block.{}.layer.0.SelfAttention.k", transposed},
     {"encoder.{}.attention.value", "encoder.block.{}.layer.0.SelfAttention.v", transposed},
     {"encoder.{}.attention.output", "encoder.block.{}.layer.0.SelfAttention.o", transposed},
-    // All layers of theirs share the biases of the first; each of ours has its own.
+    // All layers of T5 share the biases of the first layer; each of our layers gets a copy.
     {"encoder.{}.attention.t5.bias", "encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight", same},
     {"encoder.{}.attention_norm", "encoder.block.{}.layer.0.layer_norm", same},
     {"encoder.{}.feed_forward.inner", "encoder.block.{}.layer.1.DenseReluDense.wi_0", transposed},
