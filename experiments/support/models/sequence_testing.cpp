@@ -75,8 +75,8 @@ std::vector<Figure> pictures_of(SequenceModel& model, const ShownPair& pair) {
   return pictures;
 }
 
-}  // namespace
-
+/// Pictures of two pairs of a test set under teacher forcing. Each pair has one attention of each kind that the model
+/// has: over the source, in the encoder, in the decoder. `tested` has the results of the pairs.
 std::vector<ShownSentence> attention_pictures(SequenceModel& model, const PairSet& set, const TestResult& tested,
                                               const PairTokenizers& tokenizers) {
   constexpr std::size_t sentences = 2, longest = 300;
@@ -89,19 +89,12 @@ std::vector<ShownSentence> attention_pictures(SequenceModel& model, const PairSe
   return shown;
 }
 
-namespace {
-
-/// Turns gradients and dropout off as long as it lives.
-struct Testing {
-  explicit Testing(SequenceModel& model) { model.train(false); }
-  NoGrad off;
-};
-
 }  // namespace
 
 std::vector<Likelihood> likelihoods(SequenceModel& model, const EncodedPairs& pairs, const BatchOptions& batches,
                                     const std::function<void(std::int64_t sentences)>& progress) {
-  const Testing testing(model);
+  const NoGrad off;
+  model.train(false);
   auto likelihoods_of = [&](const PlannedBatch& plan) {
     const PairBatch batch = fill(plan, pairs, batches);
     Variable logits = model.logits(batch.read(model.has_source()));
@@ -245,7 +238,8 @@ std::vector<double> shares_of(const SequenceTrace& trace, const PairBatch& batch
 /// encoder % within 1, decoder % within 1, ...
 void add_attention_shares(TestResult& test, SequenceModel& model, const PairSet& set, const SequenceOptions& options,
                           const SentenceProgress& stopping) {
-  const Testing testing(model);
+  const NoGrad off;
+  model.train(false);
   const std::vector<PlannedBatch> plans = evaluation_batches(set.pairs.lengths, options.batches);
   auto trace_of = [&](const PairBatch& batch) {
     SequenceTrace trace;

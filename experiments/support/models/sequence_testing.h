@@ -20,11 +20,6 @@ struct ShownPair {
 };
 ShownPair shown_pair(const EncodedPairs& pairs, const PairTokenizers& tokenizers, std::size_t k, bool has_source);
 
-/// Pictures of two pairs of a test set under teacher forcing. Each pair has one attention of each kind that the model
-/// has: over the source, in the encoder, in the decoder. `tested` has the results of the pairs.
-std::vector<ShownSentence> attention_pictures(SequenceModel& model, const PairSet& set, const TestResult& tested,
-                                              const PairTokenizers& tokenizers);
-
 /// The likelihood of each pair's target by teacher forcing, in the order of the pairs, without counts of words and
 /// characters. Calls progress(n) after every batch of n sentences.
 std::vector<Likelihood> likelihoods(SequenceModel& model, const EncodedPairs& pairs, const BatchOptions& batches,
