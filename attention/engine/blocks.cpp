@@ -35,9 +35,10 @@ void for_variables(Plan& plan, std::int64_t H, const std::function<void(Variable
   auto of_score = [&](Score& score, HeadRange heads) {
     f(score.queries, of_queries, heads);
     f(score.keys, of_keys, heads);
-    // the weight of a hidden layer is [n] for all heads, or [h, n] with one row per head
-    const bool by_head = score.form == Score::Form::hidden && score.weight.defined() && score.weight.rank() == 2;
-    f(score.weight, PairDimensions{.head = by_head ? 2 : 0}, heads);
+    // the weight behind a hidden layer is [n] or [n, D] for all heads, or [h, n] or [h, n, D]
+    const int rank = score.form == Score::Form::hidden ? 2 : 3;
+    const bool by_head = score.weight.defined() && score.weight.rank() == rank;
+    f(score.weight, PairDimensions{.head = by_head ? rank : 0}, heads);
   };
   auto of_capture = [&](Capture& capture, HeadRange heads) { f(capture.value, dimensions_of(capture.per), heads); };
   auto of_captures = [&](auto& parts) {
@@ -236,7 +237,8 @@ std::int64_t step_of_classes(const AttentionContext& in, const Plan& plan, HeadR
   for (const HeadDilation& part : plan.dilations) {
     if (!is_in(part)) continue;
     if (common_heads(resolved(part.heads, H), group).count < group.count) return 1;
-    step = std::min(std::lcm(step, part.step), in.farthest() + 1);
+    const std::int64_t most = in.farthest() + 1;
+    step = std::min(std::lcm(step, std::min(part.step, most)), most);
   }
   return step;
 }

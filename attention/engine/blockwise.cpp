@@ -116,7 +116,7 @@ Tensor dropout_of_block(const BlockwiseCall& call, const PairBlock& block, const
   const DropoutMask mask = call.dropout.mask(J);
   Tensor factors = Tensor::empty(weights.shape(), weights.dtype());
   T* out = factors.mutable_data<T>();
-  parallel_for(weights.elements() / K, 16, [&](std::int64_t begin, std::int64_t end) {
+  parallel_for(K > 0 ? weights.elements() / K : 0, 16, [&](std::int64_t begin, std::int64_t end) {
     std::vector<T> row(static_cast<std::size_t>(J));
     for (std::int64_t r = begin; r < end; ++r) {
       const std::int64_t head = r / n % h + block.heads.first, matrix = r / n / h * H + head,

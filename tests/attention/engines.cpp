@@ -782,6 +782,43 @@ BOOST_AUTO_TEST_CASE(heads_without_a_score_have_the_default_score) {
               {attend_composed(in, *of_two_heads, {}, nullptr).out.value()}, 1e-12);
 }
 
+// The engine computes the heads beside those of a mixer from a part of each tensor.
+BOOST_AUTO_TEST_CASE(heads_beside_a_mixer_keep_their_weights_of_the_hidden_layer) {
+  struct Zeros : PairlessMixer {
+    Variable output(const AttentionContext& in, std::span<const Variable>) const override { return in.query * 0.0; }
+    Variable weights(const AttentionContext&, std::span<const Variable>) const override { return {}; }
+  };
+  Generator generator(4);
+  auto random = [&](const Shape& shape) { return Variable(random_tensor(shape, generator)); };
+  AttentionContext in;
+  in.query = random({1, 3, 5, 4}), in.key = random({1, 3, 6, 4}), in.value = random({1, 3, 6, 4});
+  Score score{.queries = random({1, 3, 5, 2}), .keys = random({1, 3, 6, 2})};
+  for (Score::Form form : {Score::Form::hidden, Score::Form::hidden_by_dimension}) {
+    score.form = form;
+    score.weight = form == Score::Form::hidden ? random({3, 2}) : random({3, 2, 4});
+    for (AttentionEngine engine : {AttentionEngine::composed, AttentionEngine::blockwise, AttentionEngine::fused}) {
+      AttentionEngineScope chosen(engine);
+      Plan plan;
+      plan.scores = {score};
+      const Variable all = attend(in, plan, 0, nullptr);
+      plan.mixers.push_back({std::make_shared<const Zeros>(), {}, {0, 1}});
+      check_alike({attend(in, plan, 0, nullptr).value().slice(1, 1, 3)}, {all.value().slice(1, 1, 3)}, 1e-12);
+    }
+  }
+}
+
+// One head has a window, so that the heads are in two blocks. Without keys these have no weights to drop.
+BOOST_AUTO_TEST_CASE(blocks_without_keys_drop_nothing) {
+  AttentionContext in;
+  in.query = Tensor::zeros({1, 2, 3, 4}, DType::f64);
+  in.key = in.value = Tensor::zeros({1, 2, 0, 4}, DType::f64);
+  Plan plan;
+  plan.ranges.push_back({{{}, Tensor::full({1}, 1, DType::i32)}, {0, 1}});
+  AttentionEngineScope blocks(AttentionEngine::blockwise);
+  RandomScope random({.seed = 6, .update = 2});
+  for (double x : attend(in, plan, 0.5, nullptr).value().to_vector<double>()) BOOST_TEST(x == 0);
+}
+
 BOOST_AUTO_TEST_CASE(masks_and_ranges_that_change_before_the_backward_pass_are_errors) {
   Generator generator(4);
   AttentionContext in;

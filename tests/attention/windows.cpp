@@ -255,6 +255,13 @@ BOOST_AUTO_TEST_CASE(dilations_may_have_any_common_multiple) {
     return attention->forward(input_of(x, false));
   };
   BOOST_TEST(largest_difference(run(AttentionEngine::blockwise), run(AttentionEngine::composed)) < 1e-12);
+  AttentionContext in;
+  in.query = in.key = in.value = random_tensor({1, 1, T, d}, generator);
+  in.query_positions = in.key_positions = Tensor::arange(T, DType::f64);
+  Plan plan;  // of a method's author, whose steps may be of any size
+  plan.dilations = {{5}, {std::int64_t{1} << 62}};
+  AttentionEngineScope blocks(AttentionEngine::blockwise);
+  BOOST_TEST(largest_difference(attend(in, plan, 0, nullptr), in.value) < 1e-12);  // a query sees its own key alone
 }
 
 BOOST_AUTO_TEST_CASE(every_engine_draws_the_same_dropout_in_blocks_of_some_keys) {
