@@ -310,6 +310,8 @@ class PlanCheck {
                   "attention: {} reads {}; a formula reads PerHead, PerQuery, PerKey, PerPair and PerOffset", part,
                   name_of(own.per));
       } else if (const auto* window = std::get_if<PointerWindow>(&term.what)) {
+        require(window->additive != of_weights, "attention: {} {}; add it to the {} of the plan", part,
+                of_weights ? "adds to logits" : "multiplies weights", of_weights ? "biases" : "windows");
         pointer_window(part, *window, term.captures, h);
       } else if (std::holds_alternative<Renormalization>(term.what)) {
         require(of_weights, "attention: {} divides weights by their sum; add it to the windows of the plan", part);
@@ -361,6 +363,7 @@ class PlanCheck {
             "attention: a focus that is carried from query to query, as in flexible, cannot be combined with sinks, "
             "another normaliser, a second map or extra keys in one attention");
     require(form.sigma > 0, "attention: {}: sigma is {}; it must be greater than 0", part, form.sigma);
+    require(form.threshold >= 0, "attention: {}: the threshold is {}; it must be at least 0", part, form.threshold);
     exact(part, {"gate"}, form.gate, {B_, h, I_});
     if (!form.previous.defined()) return;
     require(form.previous.rank() == 2, "attention: {}: 'previous' is {}; it must be [{}, {} or 1]", part, form.previous,

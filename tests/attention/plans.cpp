@@ -1,5 +1,6 @@
 // Every engine refuses the same mistakes of a plan's author with the same message.
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <string>
 #include <vector>
@@ -256,6 +257,11 @@ BOOST_AUTO_TEST_CASE(value_terms_and_windows_must_have_their_captures) {
   window.segment = 0;
   refused(with(&Plan::windows, PairTerm{window, {query, key, query, key}}),
           "attention: window 1 ('PointerWindow'): the length of a segment is 0; it must be at least 1");
+  refused(with_bias({window}),
+          "attention: bias 1 ('PointerWindow') multiplies weights; add it to the windows of the plan");
+  window.additive = true;
+  refused(with(&Plan::windows, PairTerm{window}),
+          "attention: window 1 ('PointerWindow') adds to logits; add it to the biases of the plan");
 }
 
 BOOST_AUTO_TEST_CASE(parts_around_the_normaliser_must_have_their_shapes) {
@@ -282,6 +288,10 @@ BOOST_AUTO_TEST_CASE(parts_around_the_normaliser_must_have_their_shapes) {
   plan = {};
   plan.focus = FocusedSoftmax{.sigma = 1, .threshold = 1, .gate = numbers({B, H, 1})};
   refused(plan, "attention: focus: 'gate' is f64 [2, 3, 1]; it must be [2, 3, 4]");
+  for (double threshold : {-1.0, std::nan("")}) {
+    plan.focus = FocusedSoftmax{.sigma = 1, .threshold = threshold, .gate = numbers({B, H, I})};
+    refused(plan, fmt::format("attention: focus: the threshold is {}; it must be at least 0", threshold));
+  }
   refused(with(&Plan::mixers, HeadMixer{}), "attention: mixer 1 has no PairlessMixer; give it one");
 }
 
