@@ -188,7 +188,7 @@ Variable attend_checked(const AttentionContext& in, Plan plan, double dropout, A
   if (CollectedTileCalls* collected = CollectedTileCalls::current())
     collected->of_attend.push_back(tile_calls(in, shared, drop, trace && trace->rows));
   const AttentionOutput made = output_of_engine(in, shared, drop, trace);
-  if (shared->focus && in.memory)
+  if (shared->focus && in.memory && made.focus.size(2) > 0)
     in.memory->step_state(shared->focus->owner) = select(made.focus, 2, made.focus.size(2) - 1);
   return made.out;
 }

@@ -13,8 +13,6 @@ namespace fovea {
 
 namespace {
 
-Tensor number_like(const Tensor& x, double value) { return constant_like(x, value); }
-
 /// The first and last key of focus_window() for many queries at once, [B, h, n] in f64.
 struct Windows {
   Tensor first, last;
@@ -23,7 +21,7 @@ struct Windows {
 /// The windows for `focus` and `gate` [B or 1, h or 1, n or 1]; `threshold` and `length` broadcast to these shapes.
 Windows windows_of(const FocusedSoftmax& form, const Tensor& focus, const Tensor& gate, const Tensor& threshold,
                    const Tensor& length) {
-  const Tensor center = focus.to(DType::f64), strength = gate.to(DType::f64), zero = number_like(center, 0);
+  const Tensor center = focus.to(DType::f64), strength = gate.to(DType::f64), zero = constant_like(center, 0);
   const Tensor last_key = map(Affine{1, -1}, length);
   auto floor_of = [](const Tensor& x) { return map(Floor{}, x); };
   auto ceiling_of = [&](const Tensor& x) { return map(Affine{-1, 0}, floor_of(map(Affine{-1, 0}, x))); };
@@ -51,54 +49,25 @@ Tensor visible_lengths(const AttentionContext& in) {
 /// Query t of x [B, h, I or 1, ...]; x itself if one row serves all queries.
 Tensor of_query(const Tensor& x, std::int64_t t) { return x.size(2) > 1 ? x.slice(2, t, t + 1) : x; }
 
-/// The recurrence over queries: computes the weights of one query after the other and keeps the focus.
-class FocusLoop {
- public:
-  FocusLoop(const FocusedSoftmax& form, const AttentionContext& in)
-      : form_(form), in_(in), gates_(slices(form.gate, 2)), lengths_(visible_lengths(in)) {
-    focus_ = form.previous.defined()
-                 ? unsqueeze(form.previous, -1)
-                 : Variable(Tensor::full({1, 1, 1}, form.first_focus, form.gate.dtype(), form.gate.device()));
-    if (form.detach) focus_ = focus_.detach();
-  }
+/// The entries of the first query in x [B, h, I, ...]; empty if there is no query.
+Tensor of_first_query(const Tensor& x) { return x.slice(2, 0, std::min<std::int64_t>(x.size(2), 1)); }
 
-  /// The weights of query t from its logits [B, h, 1, J]. `seen` is bool and broadcasts to them, or undefined.
-  Variable weights(std::int64_t t, const Variable& logits, const Tensor& seen) {
-    const bool focused = form_.has_focus(t);
-    Tensor near = focused && std::isfinite(form_.threshold) ? window(t, logits.size(3)) : Tensor();
-    if (near.defined() && seen.defined()) near = logical_and(near, seen);
-    const Variable row = softmax(focused ? logits - penalty(t) : logits, near.defined() ? near : seen);
-    const Variable after = sum(row * in_.key_positions, {-1});  // p_t [B, h, 1]
-    focus_of_queries_.push_back(after);
-    focus_ = form_.detach ? after.detach() : after;
-    return row;
-  }
-  /// The focus after each query, [B, h, I].
-  Variable focus() const { return concat(focus_of_queries_, 2); }
+/// g_t (s − p_{t−1})² / (2 sigma²), [B, h, n, J], of n queries with the gate g and the focus before each query, [B or
+/// 1, h or 1, n].
+Variable penalty_of(const FocusedSoftmax& form, const Variable& gate, const Variable& focus,
+                    const AttentionContext& in) {
+  const Variable distance = in.key_positions - unsqueeze(focus, -1);
+  return unsqueeze(gate, -1) * square(distance) * (1 / (2 * form.sigma * form.sigma));
+}
 
- private:
-  /// g_t (s − p_{t−1})² / (2 sigma²), [B, h, 1, J]
-  Variable penalty(std::int64_t t) const {
-    const Variable distance = in_.key_positions - unsqueeze(focus_, -1);
-    return unsqueeze(gates_[static_cast<std::size_t>(t)], -1) * square(distance) *
-           (1 / (2 * form_.sigma * form_.sigma));
-  }
-  /// Whether a key is in the window of query t, bool [B, h, 1, J].
-  Tensor window(std::int64_t t, std::int64_t J) const {
-    const Tensor gate = gates_[static_cast<std::size_t>(t)].value();
-    const Windows keys =
-        windows_of(form_, focus_.value(), gate, Tensor::full({1, 1, 1}, form_.threshold, DType::f64, gate.device()),
-                   of_query(lengths_, t));
-    return allowed_pairs({keys.first.to(DType::i32), map(Affine{1, 1}, keys.last).to(DType::i32)}, J);
-  }
-
-  const FocusedSoftmax& form_;
-  const AttentionContext& in_;
-  std::vector<Variable> gates_;             // gate of each query, [B, h, 1]
-  Tensor lengths_;                          // keys that each query sees
-  std::vector<Variable> focus_of_queries_;  // focus after each query so far, [B, h, 1]
-  Variable focus_;                          // focus before the next query, [B or 1, h or 1, 1]
-};
+/// The focus before each query, [B, h, I], from the focus after each query.
+Tensor focus_before(const FocusedSoftmax& form, const Tensor& focus) {
+  const std::int64_t B = focus.size(0), h = focus.size(1);
+  const Tensor first = form.previous.defined()
+                           ? form.previous.value().unsqueeze(-1).expand({B, h, 1})
+                           : Tensor::full({B, h, 1}, form.first_focus, focus.dtype(), focus.device());
+  return concat({first, focus}, 2).value().slice(2, 0, focus.size(2));
+}
 
 }  // namespace
 
@@ -107,42 +76,48 @@ FocusedWeights focused_softmax(const FocusedSoftmax& form, const Variable& logit
   require(logits.rank() == 4,
           "flexible: a score with weights per dimension of the values (fine_grained) has no single focus; use "
           "another score");
-  FocusLoop loop(form, in);
-  std::vector<Variable> rows = slices(logits, 2);
+  if (logits.size(2) == 0) return {logits, form.gate};  // no queries: [B, h, 0, J] and [B, h, 0]
+  const Device device = form.gate.device();
+  const Tensor lengths = visible_lengths(in), threshold = Tensor::full({1, 1, 1}, form.threshold, DType::f64, device);
+  const std::vector<Variable> gates = slices(form.gate, 2);
+  std::vector<Variable> rows = slices(logits, 2), focus_of_queries;
+  Variable focus = form.previous.defined()  // before the query, [B or 1, h or 1, 1]
+                       ? unsqueeze(form.previous, -1)
+                       : Variable(Tensor::full({1, 1, 1}, form.first_focus, form.gate.dtype(), device));
+  if (form.detach) focus = focus.detach();
   for (std::int64_t t = 0; t < logits.size(2); ++t) {
     Variable& row = rows[static_cast<std::size_t>(t)];
-    row = loop.weights(t, row, allow.defined() ? of_query(allow, t) : allow);
+    const Variable& gate = gates[static_cast<std::size_t>(t)];
+    Tensor seen = allow.defined() ? of_query(allow, t) : allow;
+    if (form.has_focus(t)) {
+      row = row - penalty_of(form, gate, focus, in);
+      if (std::isfinite(form.threshold)) {
+        const Windows keys = windows_of(form, focus.value(), gate.value(), threshold, of_query(lengths, t));
+        const Tensor near =
+            allowed_pairs({keys.first.to(DType::i32), map(Affine{1, 1}, keys.last).to(DType::i32)}, logits.size(3));
+        seen = seen.defined() ? logical_and(near, seen) : near;
+      }
+    }
+    row = softmax(row, seen);
+    focus = sum(row * in.key_positions, {-1});  // p_t [B, h, 1]
+    focus_of_queries.push_back(focus);
+    if (form.detach) focus = focus.detach();
   }
-  return {concat(rows, 2), loop.focus()};
+  return {concat(rows, 2), concat(focus_of_queries, 2)};
 }
-
-namespace {
-
-/// The focus before each query, [B, h, I], from the focus after each query.
-Tensor focus_before(const FocusedSoftmax& form, const Tensor& focus) {
-  const std::int64_t B = focus.size(0), h = focus.size(1), I = focus.size(2);
-  const Tensor first = form.previous.defined()
-                           ? form.previous.value().unsqueeze(-1).expand({B, h, 1})
-                           : Tensor::full({B, h, 1}, form.first_focus, focus.dtype(), focus.device());
-  return concat({first, focus.slice(2, 0, I - 1)}, 2).value();
-}
-
-}  // namespace
 
 Tensor focus_windows(const FocusedSoftmax& form, const Tensor& focus, const AttentionContext& in) {
   const Shape own = focus.shape();  // [B, h, I]
-  const std::int64_t I = own[2];
-  Tensor threshold = Tensor::full({1, 1, I}, form.threshold, DType::f64, focus.device());
-  if (!form.has_focus(0)) threshold.slice(2, 0, 1).fill(std::numeric_limits<double>::infinity());
+  const Tensor threshold = Tensor::full({1, 1, own[2]}, form.threshold, DType::f64, focus.device());
+  if (!form.has_focus(0)) of_first_query(threshold).fill(std::numeric_limits<double>::infinity());
   const Windows keys = windows_of(form, focus_before(form, focus), form.gate.value(), threshold, visible_lengths(in));
   return concat({keys.first.expand(own).unsqueeze(-1), keys.last.expand(own).unsqueeze(-1)}, 3).value();
 }
 
 Tensor focus_penalty(const FocusedSoftmax& form, const Tensor& focus, const AttentionContext& in) {
-  const Variable before = focus_before(form, focus), gate = broadcast_to(form.gate.detach(), focus.shape());
-  const Variable distance = in.key_positions.detach() - unsqueeze(before, -1);
-  Tensor penalty = (unsqueeze(gate, -1) * square(distance) * (1 / (2 * form.sigma * form.sigma))).value().contiguous();
-  if (!form.has_focus(0)) penalty.slice(2, 0, 1).fill(0);
+  NoGrad off;
+  const Tensor penalty = penalty_of(form, form.gate, focus_before(form, focus), in).value();
+  if (!form.has_focus(0)) of_first_query(penalty).fill(0);
   return penalty;
 }
 

@@ -719,7 +719,7 @@ BOOST_AUTO_TEST_CASE(keys_between_sinks_and_a_window_are_not_read) {
 BOOST_AUTO_TEST_CASE(without_queries_gradients_are_0_and_weights_are_empty) {
   for (const char* specification :
        {"global", "relative(clip=2)+gaussian", "soft_cap", "fine_grained(hidden=2)", "linear", "light_convolution",
-        "relative(clip=2)+window(mask=discrete)", "flexible", "flexible(p_init=nopen)"}) {
+        "relative(clip=2)+window(mask=discrete)", "flexible", "flexible(threshold=1)", "flexible(p_init=nopen)"}) {
     const Place place = specification[0] == 'r'   ? Place::encoder
                         : specification[0] == 'l' ? Place::decoder
                                                   : Place::cross;

@@ -162,6 +162,14 @@ BOOST_AUTO_TEST_CASE(a_window_between_two_positions_is_that_of_the_paper) {
   BOOST_TEST(window(",mask=discrete,segment=3", 4, 7) == "0001111110");
 }
 
+BOOST_AUTO_TEST_CASE(a_window_of_no_keys_is_empty) {
+  for (const char* specification : {"window", "window(mask=discrete)"}) {
+    auto attention = random_attention(specification, Place::encoder);
+    const Variable x = Tensor::zeros({B, 0, d}, DType::f64);
+    BOOST_TEST(attention->forward({.query = x, .key = x, .value = x}).shape() == x.shape());
+  }
+}
+
 BOOST_AUTO_TEST_CASE(without_a_pointer_the_window_reaches_to_the_first_or_last_key) {
   auto attention = random_attention("window(pointers=given,mask=exact)", Place::encoder);
   auto plain = random_attention("global", Place::encoder);
