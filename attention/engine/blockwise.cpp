@@ -26,6 +26,7 @@ struct BlockwiseCall {
   std::shared_ptr<const Plan> plan;
   AttentionDropout dropout;
   std::vector<PairBlock> blocks;
+  std::vector<Input> inputs;  ///< the defined variables of for_inputs()
 };
 
 /// for_variables() of a call's queries, keys and values and of its plan.
@@ -129,14 +130,11 @@ Tensor dropout_of_block(const BlockwiseCall& call, const PairBlock& block, const
   return factors;
 }
 
-/// Whether the indices are 0, 1, ..., size − 1.
-bool is_whole(const Indices& rows, std::int64_t size) { return rows.first == 0 && rows.count == size; }
-
 /// The weights of a block after dropout.
 Variable dropped(const BlockwiseCall& call, const PairBlock& block, const Variable& weights) {
   const AttentionContext& in = call.in;
   const std::int64_t H = in.query.size(1), I = in.query.size(2), J = in.key.size(2);
-  if (block.heads.count == H && block.queries.step == 1 && is_whole(block.keys, J))
+  if (block.heads.count == H && block.queries.step == 1 && block.keys.first == 0 && block.keys.count == J)
     return dropout(weights, call.dropout.mask(J).of_rows(I, block.queries.first, block.queries.count));
   return weights * Variable(weights.dtype() == DType::f64 ? dropout_of_block<double>(call, block, weights.value())
                                                           : dropout_of_block<float>(call, block, weights.value()));
@@ -226,62 +224,50 @@ Result forward(const BlockwiseCall& call, AttentionTrace* trace) {
   return made;
 }
 
-/// Gradients of a call's outputs.
-struct OutputGradients {
-  Tensor out, focus;  ///< an undefined gradient is zero
-};
-
-/// The gradients of `inputs`, from the gradients g of the call's outputs and the gradient `carry` of the focus after
-/// this block, which the next block's backward pass gives.
+/// The gradients of `inputs`, from those of the call's results and the gradient `carry` of the focus after this block,
+/// which the next block's backward pass gives.
 Gradients gradients_of_block(const BlockwiseCall& call, const PairBlock& block, const Block& cut,
-                             const std::vector<Variable>& inputs, const OutputGradients& g, const Tensor& carry) {
+                             const std::vector<Variable>& inputs, const Tensor& of_out, const Tensor& of_focus,
+                             const Tensor& carry) {
   const AttentionOutput made = block_output(call, block, cut, nullptr);
-  const HeadRange all{0, call.in.query.size(1)};
-  const Tensor of_out = g.out.defined() ? of_block(g.out, dimensions_of(Per::query_vector), all, block)
-                                        : Tensor::zeros(made.out.shape(), made.out.dtype(), made.out.device());
-  if (!made.focus.defined()) return grad(made.out, inputs, of_out);
-  Variable total = sum(made.out * Variable(of_out));
-  if (g.focus.defined()) total = total + sum(made.focus * Variable(rows_of(g.focus, 1, block.queries)));
+  const Tensor own = of_block(of_out, dimensions_of(Per::query_vector), {0, call.in.query.size(1)}, block);
+  if (!made.focus.defined()) return grad(made.out, inputs, own);
+  Variable total = sum(made.out * Variable(own));
+  if (of_focus.defined()) total = total + sum(made.focus * Variable(rows_of(of_focus, 1, block.queries)));
   if (carry.defined()) total = total + sum(select(made.focus, 2, block.queries.count - 1) * Variable(carry));
   return grad(total, inputs);
 }
 
-/// The gradients of the inputs for which node.needs() is true, in the order of for_inputs(). Blocks are processed from
-/// last to first, because the gradient of the focus flows from each block to the previous one.
-Gradients backward(const BlockwiseCall& call, const std::vector<Variable>& inputs, const Node& node,
-                   const Tensor& focus, const OutputGradients& g) {
-  AttentionContext in = call.in;
-  Plan plan = *call.plan;
-  std::vector<Input> parts;
-  for_inputs(in, plan, [&](Variable& x, PairDimensions dimensions, HeadRange heads) {
-    if (x.defined()) parts.push_back({x, dimensions, heads});
-  });
-  std::vector<Tensor> total(inputs.size());
-  for (std::size_t k = 0; k < inputs.size(); ++k)
-    if (node.needs(k)) total[k] = Tensor::zeros(inputs[k].shape(), inputs[k].dtype(), inputs[k].device());
+/// The gradients of the call's inputs for which node.needs() is true. Blocks are processed from last to first, because
+/// the gradient of the focus flows from each block to the previous one.
+std::vector<Tensor> backward(const BlockwiseCall& call, const Node& node, const Tensor& focus, const Tensor& of_out,
+                             const Tensor& of_focus) {
+  std::vector<Tensor> total(call.inputs.size());
+  for (std::size_t k = 0; k < total.size(); ++k) {
+    const Variable& input = call.inputs[k].value;
+    if (node.needs(k)) total[k] = Tensor::zeros(input.shape(), input.dtype(), input.device());
+  }
   GradMode recording(true);
   Tensor carry;  // gradient of the focus after the block, from the next block
   for (auto block = call.blocks.rbegin(); block != call.blocks.rend(); ++block) {
     const Block cut = block_of_call(call, *block, focus);
     std::vector<Variable> wanted;
     std::vector<std::size_t> places;
-    for (std::size_t k = 0; k < inputs.size(); ++k) {
+    for (std::size_t k = 0; k < total.size(); ++k) {
       if (!cut.inputs[k].defined() || !node.needs(k)) continue;
       wanted.push_back(cut.inputs[k]);
       places.push_back(k);
     }
     if (cut.focus_before.defined()) wanted.push_back(cut.focus_before);
-    const Gradients own = gradients_of_block(call, *block, cut, wanted, g, carry);
+    const Gradients own = gradients_of_block(call, *block, cut, wanted, of_out, of_focus, carry);
     if (cut.focus_before.defined()) carry = own.back().value();
     for (std::size_t k = 0; k < places.size(); ++k) {
-      const Input& input = parts[places[k]];
+      const Input& input = call.inputs[places[k]];
       Tensor part = of_block(total[places[k]], input.dimensions, input.heads, *block);
       map_into(part, Add{}, part, own[k].value());
     }
   }
-  Gradients gradients;
-  for (Tensor& sum : total) gradients.push_back(sum.defined() ? Variable(std::move(sum)) : Variable());
-  return gradients;
+  return total;
 }
 
 }  // namespace
@@ -291,42 +277,21 @@ AttentionOutput attend_blockwise(const AttentionContext& in, const std::shared_p
   if (in.query.size(2) == 0) return attend_composed(in, *plan, dropout, trace);  // there is no block
   // every_key: parts of a dropout mask can be computed on the CPU only, and a focus is a sum over all keys
   const bool every_key = plan->focus || (dropout.probability > 0 && in.query.device() != Device::cpu);
-  const BlockwiseCall call{in, plan, dropout, pair_blocks(in, *plan, attention_block_queries(), every_key)};
+  BlockwiseCall call{in, plan, dropout, pair_blocks(in, *plan, attention_block_queries(), every_key), {}};
   std::vector<Variable> inputs;
   Plan visited = *plan;
   AttentionContext context = in;
-  for_inputs(context, visited, [&](Variable& x, PairDimensions, HeadRange) {
-    if (x.defined()) inputs.push_back(x);
+  for_inputs(context, visited, [&](Variable& x, PairDimensions dimensions, HeadRange heads) {
+    if (!x.defined()) return;
+    call.inputs.push_back({x, dimensions, heads});
+    inputs.push_back(x);
   });
   const Result made = forward(call, trace);
-  auto focus_of = [&](const auto& focus) { return plan->focus ? Variable(focus) : Variable(); };
-  if (!should_record(inputs)) return {made.out, focus_of(made.focus)};
-  struct Kept {
-    BlockwiseCall call;
-    std::vector<Saved> inputs;
-    std::vector<SavedTensor> bounds_and_masks;
-    SavedTensor focus;
-    /// The inputs. Throws Error if one of them, a bound or a mask has changed since the forward pass.
-    std::vector<Variable> checked(const Node& node) const {
-      for (const SavedTensor& one : bounds_and_masks) one.get(node);
-      std::vector<Variable> x;
-      for (const Saved& input : inputs) x.push_back(input.get(node));
-      return x;
-    }
+  auto of_blocks = [call = std::move(call), focus = made.focus](const Tensor& of_out, const Tensor& of_focus,
+                                                                const Node& node) {
+    return backward(call, node, focus, of_out, of_focus);
   };
-  auto blocks = [](const Kept& kept, const Gradients& g, const Node& node) {
-    auto value = [](const Variable& x) { return x.defined() ? x.value() : Tensor(); };
-    return backward(kept.call, kept.checked(node), node, kept.focus.get(node),
-                    {value(g[0]), g.size() > 1 ? value(g[1]) : Tensor()});
-  };
-  auto composed = [](const Kept& kept, const Gradients& g, const Node& node) {
-    return composed_gradients(kept.call.in, *kept.call.plan, kept.call.dropout, kept.checked(node), g);
-  };
-  Kept kept{call, std::vector<Saved>(inputs.begin(), inputs.end()), bounds_and_masks(in, *plan),
-            SavedTensor(made.focus, "second result")};
-  auto node = make_node("blockwise_attention", inputs, fused_rule(std::move(kept), blocks, composed));
-  Variable out = output_of(node, 0, made.out);
-  return {out, plan->focus ? output_of(node, 1, made.focus) : Variable()};
+  return record_call("blockwise_attention", in, plan, dropout, inputs, made.out, made.focus, std::move(of_blocks));
 }
 
 }  // namespace fovea

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "attention/engine/check_plan.h"
 #include "attention/engine/lowered.h"
@@ -329,18 +330,6 @@ Tensor allowed_keys(const AttentionContext& in, const Plan& plan) {
   return allow;
 }
 
-std::vector<SavedTensor> bounds_and_masks(const AttentionContext& in, const Plan& plan) {
-  std::vector<SavedTensor> all;
-  auto add = [&](const KeyRange& range) {
-    all.emplace_back(range.first, "range of keys"), all.emplace_back(range.end, "range of keys");
-  };
-  add(in.visible);
-  for (const auto* ranges : {&plan.ranges, &plan.always})
-    for (const HeadKeys& part : *ranges) add(part.keys);
-  for (const HeadMask& part : plan.masks) all.emplace_back(part.mask, "mask");
-  return all;
-}
-
 Tensor offset_index(const AttentionContext& in, std::int64_t clip) {
   const Tensor &query = in.query_positions.value(), &key = in.key_positions.value();
   const auto far = static_cast<double>(clip);
@@ -492,9 +481,54 @@ AttentionOutput attend_composed(const AttentionContext& in, const Plan& plan, co
   return {composed_output(in, plan, weights), weights.focus};
 }
 
-Gradients composed_gradients(const AttentionContext& in, const Plan& plan, const AttentionDropout& dropout,
-                             const std::vector<Variable>& inputs, const Gradients& g) {
-  const AttentionOutput made = attend_composed(in, plan, dropout, nullptr);
+namespace {
+
+/// The bounds and masks of keys that a call reads.
+std::vector<SavedTensor> bounds_and_masks(const AttentionContext& in, const Plan& plan) {
+  std::vector<SavedTensor> all;
+  auto add = [&](const KeyRange& range) {
+    all.emplace_back(range.first, "range of keys"), all.emplace_back(range.end, "range of keys");
+  };
+  add(in.visible);
+  for (const auto* ranges : {&plan.ranges, &plan.always})
+    for (const HeadKeys& part : *ranges) add(part.keys);
+  for (const HeadMask& part : plan.masks) all.emplace_back(part.mask, "mask");
+  return all;
+}
+
+/// A call as its node keeps it.
+struct RecordedCall {
+  AttentionContext in;
+  std::shared_ptr<const Plan> plan;
+  AttentionDropout dropout;
+  AttentionBackward backward;
+  std::vector<Saved> inputs;
+  std::vector<SavedTensor> watched;  ///< read by the backward pass, but not differentiated
+
+  /// The inputs. Throws Error if an input or watched tensor has changed since the forward pass.
+  std::vector<Variable> checked_inputs(const Node& node) const {
+    for (const SavedTensor& tensor : watched) tensor.get(node);
+    std::vector<Variable> x;
+    for (const Saved& input : inputs) x.push_back(input.get(node));
+    return x;
+  }
+};
+
+Gradients gradients_of_engine(const RecordedCall& call, const Gradients& g, const Node& node) {
+  call.checked_inputs(node);
+  const Tensor of_out =
+      g[0].defined() ? g[0].value() : Tensor::zeros(node.output_shapes()[0], node.dtype(), call.in.query.device());
+  const Tensor of_focus = g.size() > 1 && g[1].defined() ? g[1].value().contiguous() : Tensor();
+  Gradients gradients;
+  for (Tensor& gradient : call.backward(of_out, of_focus, node))
+    gradients.push_back(gradient.defined() ? Variable(std::move(gradient)) : Variable());
+  return gradients;
+}
+
+/// The same as differentiable functions.
+Gradients composed_gradients(const RecordedCall& call, const Gradients& g, const Node& node) {
+  const std::vector<Variable> inputs = call.checked_inputs(node);
+  const AttentionOutput made = attend_composed(call.in, *call.plan, call.dropout, nullptr);
   Gradients total(inputs.size());
   auto add = [&](const Variable& output, const Variable& gradient) {
     Gradients own = partial_gradients(output, inputs, gradient);
@@ -502,8 +536,26 @@ Gradients composed_gradients(const AttentionContext& in, const Plan& plan, const
       if (own[k].defined()) total[k] = total[k].defined() ? total[k] + own[k] : own[k];
   };
   if (g[0].defined()) add(made.out, g[0]);
-  if (plan.focus && g[1].defined()) add(made.focus, g[1]);
+  if (call.plan->focus && g[1].defined()) add(made.focus, g[1]);
   return total;
+}
+
+}  // namespace
+
+AttentionOutput record_call(const char* name, const AttentionContext& in, const std::shared_ptr<const Plan>& plan,
+                            const AttentionDropout& dropout, const std::vector<Variable>& inputs, const Tensor& out,
+                            const Tensor& focus, AttentionBackward backward) {
+  if (!should_record(inputs)) return {out, focus.defined() ? Variable(focus) : Variable()};
+  RecordedCall call{in,
+                    plan,
+                    dropout,
+                    std::move(backward),
+                    std::vector<Saved>(inputs.begin(), inputs.end()),
+                    bounds_and_masks(in, *plan)};
+  call.watched.emplace_back(focus, "second result");
+  auto node = make_node(name, inputs, fused_rule(std::move(call), gradients_of_engine, composed_gradients));
+  Variable made = output_of(node, 0, out);
+  return {made, focus.defined() ? output_of(node, 1, focus) : Variable()};
 }
 
 }  // namespace fovea

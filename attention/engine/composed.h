@@ -1,6 +1,8 @@
 /// The composed engine: attention by plain differentiable operations on matrices of all query-key pairs. It is simple
 /// and defines what each part of a plan means; tests compare the other engines with it.
 #pragma once
+#include <functional>
+#include <memory>
 #include <vector>
 
 #include "attention/engine/attend.h"
@@ -31,11 +33,17 @@ AttentionWeights composed_weights(const AttentionContext& in, const Plan& plan);
 /// The output [B, H, I, D_v] from weights after dropout.
 Variable composed_output(const AttentionContext& in, const Plan& plan, const AttentionWeights& weights);
 
-/// The gradients of `inputs`, variables that the call reads, as differentiable functions. Other engines use this for
-/// second derivatives. g[0] is the gradient of the output and, if the plan has a focus, g[1] that of the focus after
-/// each query; both may be undefined.
-Gradients composed_gradients(const AttentionContext& in, const Plan& plan, const AttentionDropout& dropout,
-                             const std::vector<Variable>& inputs, const Gradients& g);
+/// The backward pass of an engine: the gradients of a call's inputs, in their order, from those of its results.
+/// Undefined gradients are 0; that of the output is always defined.
+using AttentionBackward =
+    std::function<std::vector<Tensor>(const Tensor& of_out, const Tensor& of_focus, const Node& node)>;
+/// The results of an engine's call as variables: recorded as one node if one of `inputs`, the variables that the call
+/// reads, requires a gradient. `focus` is undefined if the plan has none. The backward pass throws Error if an input, a
+/// bound or a mask has changed since the forward pass. Second derivatives are those of the composed engine. `name` must
+/// be a string literal.
+AttentionOutput record_call(const char* name, const AttentionContext& in, const std::shared_ptr<const Plan>& plan,
+                            const AttentionDropout& dropout, const std::vector<Variable>& inputs, const Tensor& out,
+                            const Tensor& focus, AttentionBackward backward);
 
 /// The logits of K keys, [B, h, I, K], or [D, B, h, I, K] if each dimension of the values has its own. `queries` and
 /// `keys` are Score::queries and Score::keys, or some of their rows. `positions` are the positions of these keys, i64,
@@ -53,10 +61,6 @@ Tensor offset_index(const AttentionContext& in, std::int64_t clip);
 /// Which keys each query sees, by lengths, causality, documents and the plan's ranges, dilations and masks: bool,
 /// broadcasts to [B, H, I, J]. Undefined: every query sees every key.
 Tensor allowed_keys(const AttentionContext& in, const Plan& plan);
-
-/// The bounds and masks of keys that the call reads. A node that computes the call again in its backward pass keeps
-/// them, to notice that one of them has changed.
-std::vector<SavedTensor> bounds_and_masks(const AttentionContext& in, const Plan& plan);
 
 /// The row quantities of a call whose weights are known, [B, H, ...] or [D, B, H, ...].
 RowQuantities row_quantities(const AttentionContext& in, const Plan& plan, const AttentionWeights& weights);

@@ -32,53 +32,23 @@ std::vector<Variable> inputs_of(const LoweredCall& call) {
 }
 
 /// The gradients of inputs_of() the call.
-Gradients in_order_of_inputs(const LoweredCall& call, const TileGradients& made) {
-  Gradients all{Variable(made.values)};
-  if (call.queries.defined()) all.emplace_back(made.queries), all.emplace_back(made.keys);
-  if (call.hidden_weight.defined()) all.emplace_back(made.hidden_weight);
+std::vector<Tensor> in_order_of_inputs(const LoweredCall& call, const TileGradients& made) {
+  std::vector<Tensor> all{made.values};
+  if (call.queries.defined()) all.push_back(made.queries), all.push_back(made.keys);
+  if (call.hidden_weight.defined()) all.push_back(made.hidden_weight);
   const std::vector<LoweredCapture> captures = call.captures();
   for (std::size_t k = 0; k < captures.size(); ++k) {
     if (captures[k].is_made()) continue;
     const Tensor& gradient = made.captures[k];
-    all.push_back(gradient.defined() ? Variable(captures[k].gradient_of_value(gradient)) : Variable());
+    all.push_back(gradient.defined() ? captures[k].gradient_of_value(gradient) : gradient);
   }
-  if (call.sink.defined()) all.push_back(made.sink.defined() ? Variable(made.sink.transpose(1, 2)) : Variable());
+  if (call.sink.defined()) all.push_back(made.sink.defined() ? made.sink.transpose(1, 2) : made.sink);
   for (std::size_t s = 0; s < call.sources.size(); ++s)
-    all.emplace_back(made.source_queries[s]), all.emplace_back(made.source_keys[s]);
-  if (call.extra.keys.defined())
-    for (const Tensor* gradient : {&made.extra_queries, &made.extra_keys, &made.extra_values})
-      all.emplace_back(*gradient);
-  if (call.relative.table.defined()) all.emplace_back(made.relative);
-  if (call.focus && call.focus->previous.defined()) all.emplace_back(made.previous_focus);
+    all.push_back(made.source_queries[s]), all.push_back(made.source_keys[s]);
+  if (call.extra.keys.defined()) all.insert(all.end(), {made.extra_queries, made.extra_keys, made.extra_values});
+  if (call.relative.table.defined()) all.push_back(made.relative);
+  if (call.focus && call.focus->previous.defined()) all.push_back(made.previous_focus);
   return all;
-}
-
-/// Everything that the backward pass of a call needs.
-struct KeptCall {
-  TileCall call;
-  AttentionContext in;
-  std::shared_ptr<const Plan> plan;
-  std::vector<Saved> inputs;
-  std::vector<SavedTensor> watched;  ///< read by the backward pass, but not differentiated
-  TileResult result;
-
-  std::vector<Variable> checked_inputs(const Node& node) const {
-    for (const SavedTensor& tensor : watched) tensor.get(node);
-    std::vector<Variable> x;
-    for (const Saved& input : inputs) x.push_back(input.get(node));
-    return x;
-  }
-};
-
-Gradients gradients_on_tiles(const KeptCall& kept, const Gradients& g, const Node& node) {
-  kept.checked_inputs(node);
-  const Tensor of_out = or_zeros(g[0], kept.result.out).value();
-  const Tensor of_focus = g.size() > 1 && g[1].defined() ? g[1].value().contiguous() : Tensor();
-  return in_order_of_inputs(kept.call.lowered, attention_kernels().backward(kept.call, kept.result, of_out, of_focus));
-}
-
-Gradients gradients_of_equation(const KeptCall& kept, const Gradients& g, const Node& node) {
-  return composed_gradients(kept.in, *kept.plan, kept.call.dropout, kept.checked_inputs(node), g);
 }
 
 /// Computes a call in which all heads have the same terms, and records it as one node. Adds its row quantities to
@@ -86,20 +56,16 @@ Gradients gradients_of_equation(const KeptCall& kept, const Gradients& g, const 
 AttentionOutput attend_group(const AttentionContext& in, const std::shared_ptr<const Plan>& plan, TileCall call,
                              std::vector<RowQuantities>& rows) {
   const std::vector<Variable> inputs = inputs_of(call.lowered);
-  const bool records = should_record(inputs);
-  call.records = records || call.traces_rows;  // the mass of keys is a gradient
+  call.records = should_record(inputs) || call.traces_rows;  // the mass of keys is a gradient
   const TileResult result = attention_kernels().forward(call);
-  const Tensor out = result.out, focus = result.focus.after;
   if (std::exchange(call.traces_rows, false)) rows.push_back(result.rows);
-  if (!records) return {Variable(out), focus.defined() ? Variable(focus) : Variable()};
-  KeptCall kept{
-      std::move(call), in, plan, std::vector<Saved>(inputs.begin(), inputs.end()), bounds_and_masks(in, *plan), result};
-  kept.watched.emplace_back(out, "result");
-  kept.watched.emplace_back(focus, "second result");
-  auto node =
-      make_node("fused_attention", inputs, fused_rule(std::move(kept), gradients_on_tiles, gradients_of_equation));
-  Variable made = output_of(node, 0, out);
-  return {made, focus.defined() ? output_of(node, 1, focus) : Variable()};
+  const AttentionDropout dropout = call.dropout;
+  auto backward = [call = std::move(call), result, out = SavedTensor(result.out, "result")](
+                      const Tensor& of_out, const Tensor& of_focus, const Node& node) {
+    out.get(node);
+    return in_order_of_inputs(call.lowered, attention_kernels().backward(call, result, of_out, of_focus));
+  };
+  return record_call("fused_attention", in, plan, dropout, inputs, result.out, result.focus.after, std::move(backward));
 }
 
 /// The dropout of some heads of a call with the context `in`.
