@@ -95,88 +95,56 @@ AttentionOutput output_of_engine(const AttentionContext& in, const std::shared_p
 
 Variable attend_checked(const AttentionContext& in, Plan plan, double dropout, AttentionTrace* trace);
 
-/// Some heads of a result.
-template <class Part>
-struct HeadsOfResult {
-  HeadRange heads;
-  Part made;
-};
-
-/// The result of all heads, from parts that cover them.
-template <class Part>
-Part in_order(std::vector<HeadsOfResult<Part>> parts) {
-  std::sort(parts.begin(), parts.end(), [](auto& a, auto& b) { return a.heads.first < b.heads.first; });
-  std::vector<Part> pieces;
-  for (HeadsOfResult<Part>& part : parts) pieces.push_back(std::move(part.made));
-  return heads_side_by_side(std::move(pieces));
-}
-
-/// The ranges of heads, of H, that no mixer computes.
-std::vector<HeadRange> heads_between(const std::vector<HeadMixer>& mixers, std::int64_t H) {
-  std::vector<HeadRange> between;
+/// The mixers of a plan on H heads in the order of heads, and for the heads between them parts without a mixer.
+std::vector<HeadMixer> parts_in_order(std::vector<HeadMixer> mixers, std::int64_t H) {
+  for (HeadMixer& mixer : mixers) mixer.heads = resolved(mixer.heads, H);
+  std::sort(mixers.begin(), mixers.end(), [](auto& a, auto& b) { return a.heads.first < b.heads.first; });
+  std::vector<HeadMixer> parts;
   std::int64_t next = 0;
   auto fill_up_to = [&](std::int64_t end) {
-    if (next < end) between.push_back({next, end - next});
+    if (next < end) parts.push_back({nullptr, {}, {next, end - next}});
   };
-  for (const HeadMixer& part : mixers) {
-    fill_up_to(part.heads.first);
-    next = part.heads.first + part.heads.count;
+  for (HeadMixer& mixer : mixers) {
+    fill_up_to(mixer.heads.first);
+    next = mixer.heads.first + mixer.heads.count;
+    parts.push_back(std::move(mixer));
   }
   fill_up_to(H);
-  return between;
-}
-
-/// The output of the heads that no mixer computes, from the rest of the plan. The quantities of a trace have all heads:
-/// if a trace is wanted, the engine computes all heads, those of the mixers too.
-std::vector<HeadsOfResult<Variable>> between_mixers(const AttentionContext& in, const Plan& plan,
-                                                    const std::vector<HeadRange>& between, double dropout,
-                                                    AttentionTrace* trace) {
-  std::vector<HeadsOfResult<Variable>> parts;
-  if (between.empty() && trace && !trace->rows) fill_trace(in, plan, {}, {}, *trace);
-  if (between.empty()) return parts;
-  const std::int64_t H = in.query.size(1);
-  const Variable all = trace ? attend_checked(in, plan, dropout, trace) : Variable();
-  for (HeadRange heads : between)
-    parts.push_back(
-        {heads, trace ? slice(all, 1, heads.first, heads.first + heads.count)
-                      : attend_checked(context_of_heads(in, heads), plan_of_heads(plan, heads, H), dropout, nullptr)});
   return parts;
 }
 
 /// The output of a plan with mixers: mixers compute their heads, an engine computes the others from the rest of the
-/// plan.
+/// plan. The quantities of a trace have all heads: if a trace is wanted, the engine computes all heads, those of the
+/// mixers too.
 Variable attend_with_mixers(const AttentionContext& in, Plan plan, double dropout, AttentionTrace* trace) {
   const std::int64_t H = in.query.size(1);
-  std::vector<HeadMixer> mixers = std::exchange(plan.mixers, {});
-  for (HeadMixer& part : mixers) part.heads = resolved(part.heads, H);
-  std::sort(mixers.begin(), mixers.end(), [](auto& a, auto& b) { return a.heads.first < b.heads.first; });
-  const std::vector<HeadRange> between = heads_between(mixers, H);
-  std::vector<HeadsOfResult<Variable>> outputs = between_mixers(in, plan, between, dropout, trace), weights;
-  std::vector<HeadsOfResult<RowQuantities>> rows;
-  const bool traces_rows = trace && trace->rows;
-  for (HeadRange heads : between) {
-    if (traces_rows)
-      rows.push_back({heads, slice_heads(*trace->rows, heads)});
-    else if (trace)
-      weights.push_back({heads, slice(trace->weights, 1, heads.first, heads.first + heads.count)});
+  const std::vector<HeadMixer> parts = parts_in_order(std::exchange(plan.mixers, {}), H);
+  const bool has_engine = std::any_of(parts.begin(), parts.end(), [](const HeadMixer&part) { return !part.mixer; }),
+             traces_rows = trace && trace->rows, traces_weights = trace && !trace->rows;
+  Variable all;
+  if (trace && has_engine) all = attend_checked(in, plan, dropout, trace);
+  if (traces_weights && !has_engine) fill_trace(in, plan, {}, {}, *trace);
+  std::vector<Variable> outputs, weights;
+  std::vector<RowQuantities> rows;
+  for (const HeadMixer& part : parts) {
+    const HeadRange heads = part.heads;
+    const AttentionContext own = context_of_heads(in, heads);
+    if (part.mixer) {
+      const std::vector<Variable> captured = values_of(part.captures);
+      outputs.push_back(checked_result("a PairlessMixer", part.mixer->output(own, captured),
+                                       {in.query.size(0), heads.count, in.query.size(2), in.value.size(3)}));
+      if (traces_rows) rows.push_back(row_quantities({}, part.mixer->weights(own, captured).value()));
+      if (traces_weights) weights.push_back(part.mixer->weights(own, captured));
+      continue;
+    }
+    auto slice_of = [&](const Variable& x) { return slice(x, 1, heads.first, heads.first + heads.count); };
+    outputs.push_back(trace ? slice_of(all) : attend_checked(own, plan_of_heads(plan, heads, H), dropout, nullptr));
+    if (traces_rows) rows.push_back(slice_heads(*trace->rows, heads));
+    if (traces_weights) weights.push_back(slice_of(trace->weights));
   }
-  for (const HeadMixer& part : mixers) {
-    const AttentionContext own = context_of_heads(in, part.heads);
-    std::vector<Variable> captured;
-    for (const Capture& capture : part.captures) captured.push_back(capture.value);
-    outputs.push_back(
-        {part.heads, checked_result("a PairlessMixer", part.mixer->output(own, captured),
-                                    {in.query.size(0), part.heads.count, in.query.size(2), in.value.size(3)})});
-    if (traces_rows)
-      rows.push_back({part.heads, row_quantities({}, part.mixer->weights(own, captured).value())});
-    else if (trace)
-      weights.push_back({part.heads, part.mixer->weights(own, captured)});
-  }
-  if (traces_rows)
-    *trace->rows = in_order(std::move(rows));
-  else if (trace)
-    trace->weights = in_order(std::move(weights));
-  return in_order(std::move(outputs));
+  if (traces_rows) *trace->rows = heads_side_by_side(rows);
+  if (traces_weights) trace->weights = heads_side_by_side(std::move(weights));
+  return heads_side_by_side(std::move(outputs));
 }
 
 /// attend() of a plan that has passed check_plan().

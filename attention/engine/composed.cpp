@@ -43,12 +43,6 @@ Tensor dilated_pairs(const AttentionContext& in, std::int64_t step) {
   return equal(key.reshape({1, 1, 1, key.size(0)}), query.reshape({1, 1, query.size(0), 1}));
 }
 
-std::vector<Variable> values_of(const std::vector<Capture>& captures) {
-  std::vector<Variable> values;
-  for (const Capture& capture : captures) values.push_back(capture.value);
-  return values;
-}
-
 /// x [..., H, rows, columns] with its slice of these heads replaced by change(slice).
 template <class Change>
 Variable change_heads(const Variable& x, HeadRange heads, const Change& change) {

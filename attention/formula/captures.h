@@ -5,6 +5,7 @@
 /// be absent: shapes broadcast.
 #pragma once
 #include <cstdint>
+#include <vector>
 
 #include "autograd/variable.h"
 
@@ -23,33 +24,17 @@ struct Capture {
   std::int64_t clip = 0;  ///< with Per::offset, the largest distance with an entry of its own; otherwise 0
 };
 
-/// One number for each head, [H].
-struct PerHead {
-  static constexpr Per per = Per::head;
+/// A capture of one number for each index of this kind.
+template <Per kind>
+struct NumberCapture {
+  static constexpr Per per = kind;
   Variable value;
   operator Capture() const { return {per, value}; }
 };
-
-/// One number for each query, [B, H, I].
-struct PerQuery {
-  static constexpr Per per = Per::query;
-  Variable value;
-  operator Capture() const { return {per, value}; }
-};
-
-/// One number for each key, [B, H, J].
-struct PerKey {
-  static constexpr Per per = Per::key;
-  Variable value;
-  operator Capture() const { return {per, value}; }
-};
-
-/// One number for each pair, [B, H, I, J].
-struct PerPair {
-  static constexpr Per per = Per::pair;
-  Variable value;
-  operator Capture() const { return {per, value}; }
-};
+using PerHead = NumberCapture<Per::head>;    ///< [H]
+using PerQuery = NumberCapture<Per::query>;  ///< [B, H, I]
+using PerKey = NumberCapture<Per::key>;      ///< [B, H, J]
+using PerPair = NumberCapture<Per::pair>;    ///< [B, H, I, J]
 
 /// A table over the relative position, [B, H, I, 2 clip + 1]. The pair (i, j) reads entry clip(j − i, −clip, clip) +
 /// clip. If one table serves all queries, dimension I is 1, or the tensor is [2 clip + 1].
@@ -59,6 +44,13 @@ struct PerOffset {
   std::int64_t clip;  ///< in tokens, at least 0
   operator Capture() const { return {per, value, clip}; }
 };
+
+/// The variables of captures, in their order.
+inline std::vector<Variable> values_of(const std::vector<Capture>& captures) {
+  std::vector<Variable> values;
+  for (const Capture& capture : captures) values.push_back(capture.value);
+  return values;
+}
 
 /// Whether the pairs of one query read a number for each key, [J], rather than one number for the whole row.
 constexpr bool is_per_key(Per per) { return per != Per::head && per != Per::query; }

@@ -234,8 +234,7 @@ void DifferentiableWindow::add_learned_window(const AttentionContext& in, Plan& 
                              .pointer_scale = in.scale() * options_.pointer_scale,
                              .pointer_scale_by_length = options_.pointer_scale_by_length,
                              .local_scale = in.scale()};
-  std::vector<Variable> captured;
-  for (const Capture& capture : captures) captured.push_back(capture.value);
+  const std::vector<Variable> captured = values_of(captures);
   plan.quantity("left_pointer", [=] { return window_pointers(window, captured, in).left; });
   plan.quantity("right_pointer", [=] { return window_pointers(window, captured, in).right; });
   plan.quantity("window", [=] { return window_mask(window, captured, in); });

@@ -154,8 +154,7 @@ class PartsOfPlan {
     } else {
       const auto* own = dynamic_cast<const WithStrips*>(std::get<std::shared_ptr<const CustomTerm>>(term.what).get());
       if (!own) return "a term of whole rows";
-      std::vector<Variable> captured;
-      for (const Capture& capture : term.captures) captured.push_back(capture.value);
+      const std::vector<Variable> captured = values_of(term.captures);
       const StripForm form = own->strips(context_of_heads(call_.in, heads), captured, shape_of(heads));
       if constexpr (std::is_same_v<T, float>)
         add_part(call_.terms, heads, form.f32());
