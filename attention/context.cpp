@@ -69,7 +69,7 @@ Tensor allowed_pairs(const KeyRange& range, std::int64_t J, std::int64_t first_k
 }
 
 Variable slice_heads(const Variable& x, HeadRange heads) {
-  return slice(x, -3, heads.first, heads.first + heads.count);
+  return heads.count == x.size(-3) ? x : slice(x, -3, heads.first, heads.first + heads.count);
 }
 
 Variable replace_heads(const Variable& outside, const Variable& middle, HeadRange heads) {

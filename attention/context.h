@@ -135,7 +135,7 @@ Tensor allowed_pairs(const KeyRange& range, std::int64_t J, std::int64_t first_k
 /// heads.
 AttentionContext context_of_heads(const AttentionContext& in, HeadRange heads);
 
-/// The heads first ≤ h < first + count of x [..., H, rows, columns].
+/// The heads first ≤ h < first + count of x [..., H, rows, columns]; x itself if these are all heads.
 Variable slice_heads(const Variable& x, HeadRange heads);
 /// `outside` [..., H, rows, columns] with the heads in `heads` replaced by `middle` [..., count, rows, columns].
 Variable replace_heads(const Variable& outside, const Variable& middle, HeadRange heads);

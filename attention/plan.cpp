@@ -17,9 +17,8 @@ std::vector<Capture> Score::captures() const {
 }
 
 Score default_score(const AttentionContext& in, HeadRange heads) {
-  const bool all = heads.count == in.query.size(1);
-  return {.queries = all ? in.query : slice_heads(in.query, heads),
-          .keys = all ? in.key : slice_heads(in.key, heads),
+  return {.queries = slice_heads(in.query, heads),
+          .keys = slice_heads(in.key, heads),
           .scale = in.scale(),
           .heads = heads,
           .is_default = true};

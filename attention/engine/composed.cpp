@@ -47,7 +47,6 @@ Tensor dilated_pairs(const AttentionContext& in, std::int64_t step) {
 template <class Change>
 Variable change_heads(const Variable& x, HeadRange heads, const Change& change) {
   heads = resolved(heads, x.size(-3));
-  if (heads.count == x.size(-3)) return change(x);
   return replace_heads(x, change(slice_heads(x, heads)), heads);
 }
 
@@ -78,11 +77,10 @@ Variable logits_without_tokens(const AttentionContext& in, const Plan& plan) {
   std::vector<Variable> columns;
   const Shape& q = in.query.shape();
   for (const ExtraKeys& part : plan.extra_keys) {
-    Variable logits = broadcast_to(minus_infinity(in.query), {q[0], q[1], q[2], part.keys.size(1)});
     const HeadRange heads = resolved(part.heads, q[1]);
-    Variable own = matmul(heads.count == q[1] ? in.query : slice_heads(in.query, heads), transpose(part.keys, -1, -2),
-                          {.scale = in.scale()});
-    columns.push_back(heads.count == q[1] ? own : replace_heads(logits, own, heads));
+    const Variable none = broadcast_to(minus_infinity(in.query), {q[0], q[1], q[2], part.keys.size(1)}),
+                   own = matmul(slice_heads(in.query, heads), transpose(part.keys, -1, -2), {.scale = in.scale()});
+    columns.push_back(replace_heads(none, own, heads));
   }
   if (plan.sink.defined()) columns.push_back(broadcast_to(reshape(plan.sink, {q[1], 1, 1}), {q[0], q[1], q[2], 1}));
   return columns.empty() ? Variable() : concat(columns, -1);
@@ -97,9 +95,8 @@ Variable normalize(const Variable& z, std::int64_t tokens, const Tensor& allow, 
     weights = softmax(z, allow);
   for (const Normalizer& part : plan.normalizers) {
     const HeadRange heads = resolved(part.heads, z.size(-3));
-    const bool all = heads.count == z.size(-3);
-    const Variable own = all ? z : slice_heads(z, heads);
-    const Tensor seen = all ? allow : allow_of_heads(allow, heads);
+    const Variable own = slice_heads(z, heads);
+    const Tensor seen = allow_of_heads(allow, heads);
     Variable made;
     if (part.form == Normalizer::Form::custom)
       made = checked_result("a CustomNormalizer", part.custom->weights(own, tokens, seen, values_of(part.captures)),
@@ -108,7 +105,7 @@ Variable normalize(const Variable& z, std::int64_t tokens, const Tensor& allow, 
       const Variable bounded = minimum(own, Tensor::full({1}, Normalizer::largest_exponent, own.dtype(), own.device()));
       made = exp(seen.defined() ? where(seen, bounded, minus_infinity(own)) : bounded);
     }
-    weights = all ? made : replace_heads(weights, made, heads);
+    weights = weights.defined() ? replace_heads(weights, made, heads) : made;
   }
   return weights;
 }
@@ -149,15 +146,11 @@ Variable mix_logits(const Variable& z, const Variable& matrix, const Tensor& all
 
 /// The weights of a plan with a focus: focused_softmax() on the heads of the focus, the plain softmax on the others.
 AttentionWeights focused_weights(const Variable& z, const Tensor& allow, const Plan& plan, const AttentionContext& in) {
-  const std::int64_t H = in.query.size(1);
-  const HeadRange heads = resolved(plan.focus->heads, H);
-  const bool all_heads = heads.count == H;
-  Tensor own = allow;
-  if (!all_heads && allow.defined() && allow.rank() == 4 && allow.size(1) > 1)
-    own = allow.slice(1, heads.first, heads.first + heads.count);
+  const HeadRange heads = resolved(plan.focus->heads, in.query.size(1));
   const FocusedWeights made =
-      focused_softmax(*plan.focus, all_heads ? z : slice_heads(z, heads), own, context_of_heads(in, heads));
-  return {all_heads ? made.weights : replace_heads(softmax(z, allow), made.weights, heads), {}, made.focus};
+      focused_softmax(*plan.focus, slice_heads(z, heads), allow_of_heads(allow, heads), context_of_heads(in, heads));
+  const bool are_all = heads.count == in.query.size(1);
+  return {are_all ? made.weights : replace_heads(softmax(z, allow), made.weights, heads), {}, made.focus};
 }
 
 /// If one of the pieces has a matrix for each dimension of the values, [D, B, h, I, J], broadcasts the others to that
@@ -174,8 +167,9 @@ void broadcast_dimensions(std::vector<Variable>& pieces) {
   }
 }
 
-/// The logits of all heads, [B, H, I, J] or [D, B, H, I, J], from scores that cover the heads in order.
-Variable logits_of_scores(const std::vector<Score>& scores, const AttentionContext& in) {
+/// The logits of all heads before any change, [B, H, I, J] or [D, B, H, I, J].
+Variable logits_of_scores(const Plan& plan, const AttentionContext& in) {
+  const std::vector<Score> scores = scores_of_all_heads(plan, in);
   const bool reads_positions =
       std::any_of(scores.begin(), scores.end(), [](const Score& score) { return score.form == Score::Form::location; });
   Tensor positions;
@@ -210,20 +204,18 @@ Variable logits_of(Variable pairs, const Tensor& allow, const AttentionContext& 
 
 /// The weights after the normaliser, with second maps added, before windows.
 AttentionWeights weights_of_maps(const AttentionContext& in, const Plan& plan) {
-  const std::vector<Score> scores = scores_of_all_heads(plan, in);
   const Tensor allow = allowed_keys(in, plan);
-  const Variable z = logits_of(logits_of_scores(scores, in), allow, in, plan);
+  const Variable z = logits_of(logits_of_scores(plan, in), allow, in, plan);
   if (plan.focus) return focused_weights(z, allow, plan, in);
   const Variable more = logits_without_tokens(in, plan);
   Variable weights = normalize_with(z, allow, more, plan);
   for (const SecondMap& part : plan.second_maps) {
     const HeadRange heads = resolved(part.heads, in.query.size(1));
-    Plan only = plan;
+    Plan only;
     only.scores = {part.score};
     only.scores[0].heads = heads;
-    const Variable second = normalize_with(
-        logits_of(logits_of_scores(scores_of_all_heads(only, in), in), allow, in, plan), allow, more, plan);
-    const Variable of_heads = heads.count == weights.size(-3) ? second : slice_heads(second, heads);
+    const Variable second = normalize_with(logits_of(logits_of_scores(only, in), allow, in, plan), allow, more, plan);
+    const Variable of_heads = slice_heads(second, heads);
     const Variable factor = spread(part.factor, context_of_heads(in, heads));
     weights = change_heads(weights, heads, [&](const Variable& own) { return own + factor * of_heads; });
   }
@@ -237,7 +229,7 @@ AttentionWeights weights_of_maps(const AttentionContext& in, const Plan& plan) {
 Variable relative_values(const RelativeValues& term, const Variable& all_weights, const AttentionContext& in) {
   const std::int64_t H = in.query.size(1);
   const HeadRange heads = resolved(term.heads, H);
-  const Variable weights = heads.count == H ? all_weights : slice_heads(all_weights, heads);
+  const Variable weights = slice_heads(all_weights, heads);
   const Variable by_offset = scatter_last(weights, offset_index(in, term.clip), 2 * term.clip + 1),
                  &table = term.captures[0].value;
   const Variable added = weights.rank() == 4
@@ -385,7 +377,7 @@ SeenLogits seen_logits(const Variable& scores, const AttentionContext& in, const
 void trace_equation(const AttentionContext& in, const Plan& plan, const Variable& focus, AttentionTrace& trace) {
   Plan changes;  // of the scores alone
   changes.score_changes = plan.score_changes;
-  const Variable plain = logits_of_scores(scores_of_all_heads(plan, in), in);
+  const Variable plain = logits_of_scores(plan, in);
   const Variable scores = logits_of(plain, allowed_keys(in, plan), in, changes);
   const SeenLogits logits = seen_logits(plain, in, plan, focus);
   const Tensor one = Tensor::full(scores.shape(), 1, scores.dtype(), scores.device());
@@ -416,8 +408,7 @@ void trace_equation(const AttentionContext& in, const Plan& plan, const Variable
 
 RowQuantities row_quantities(const AttentionContext& in, const Plan& plan, const AttentionWeights& weights) {
   NoGrad off;
-  const Variable scores = logits_of_scores(scores_of_all_heads(plan, in), in);
-  const Variable z = seen_logits(scores, in, plan, weights.focus).masked();
+  const Variable z = seen_logits(logits_of_scores(plan, in), in, plan, weights.focus).masked();
   return row_quantities(with_logits(z, logits_without_tokens(in, plan)).value(), weights.tokens.value());
 }
 
@@ -425,7 +416,7 @@ void fill_trace(const AttentionContext& in, const Plan& plan, const Variable& we
                 AttentionTrace& trace) {
   trace.weights = weights;
   if (std::any_of(plan.scores.begin(), plan.scores.end(), [](const Score& score) { return !score.is_default; }))
-    trace.quantities.emplace_back("scores", with_dimensions_last(logits_of_scores(scores_of_all_heads(plan, in), in)));
+    trace.quantities.emplace_back("scores", with_dimensions_last(logits_of_scores(plan, in)));
   for (auto& [name, compute] : plan.quantities) trace.quantities.emplace_back(name, compute());
   // without weights, mixers replace the equation on all heads
   if (TracedEquationScope::is_open() && weights.defined()) trace_equation(in, plan, focus, trace);
@@ -454,8 +445,7 @@ Variable composed_output(const AttentionContext& in, const Plan& plan, const Att
     const Variable own = slice(weights.others, -1, first, first + part.keys.size(1));
     first += part.keys.size(1);
     out = change_heads(out, part.heads, [&](const Variable& heads_out) {
-      const HeadRange heads = resolved(part.heads, own.size(-3));
-      const Variable of_heads = heads.count == own.size(-3) ? own : slice_heads(own, heads);
+      const Variable of_heads = slice_heads(own, resolved(part.heads, own.size(-3)));
       return heads_out + weighted_sum(of_heads, unsqueeze(part.values, 0));
     });
   }

@@ -2,11 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <set>
 
 #include "tensor/formula/recorded.h"
-#include "tensor/formula/reverse.h"
 
 namespace fovea {
 
@@ -26,11 +24,7 @@ Expression LoweredFormula::value() const {
   });
 }
 
-Expression LoweredFormula::gradients() const {
-  std::vector<int> of{0};
-  for (std::size_t k = 0; k < captures.size(); ++k) of.push_back(3 + static_cast<int>(k));
-  return gradients_of(value(), of);
-}
+Expression LoweredFormula::gradients() const { return gradients_of_pair(value()); }
 
 bool is_linear_in(const Expression& value, int input) {
   enum class Kind {

@@ -150,22 +150,19 @@ MapOfWeights second_map(const AttentionContext& in, const Plan& plan, const Atte
           dropout_of_heads(dropout, in, heads)};
 }
 
-constexpr const char* rows_of_second_maps = "a trace of row quantities of a second map";
-
 /// Whether the maps of a plan cannot be calls of their own: why not, a string literal; null: they can.
-const char* obstacle_of_maps(const Plan& plan) {
+const char* obstacle_of_maps(const Plan& plan, bool traces_rows) {
   if (plan.second_maps.empty()) return nullptr;
   for (const PairTerm& window : plan.windows)
     if (std::holds_alternative<Renormalization>(window.what)) return "a second map whose weights are normalised again";
-  return nullptr;
+  return traces_rows ? "a trace of row quantities of a second map" : nullptr;
 }
 
 }  // namespace
 
 TileCalls tile_calls(const AttentionContext& in, const std::shared_ptr<const Plan>& plan,
                      const AttentionDropout& dropout, bool traces_rows) {
-  if (const char* obstacle = obstacle_of_maps(*plan)) return {{}, obstacle};
-  if (traces_rows && !plan->second_maps.empty()) return {{}, rows_of_second_maps};
+  if (const char* obstacle = obstacle_of_maps(*plan, traces_rows)) return {{}, obstacle};
   std::vector<MapOfWeights> maps{first_map(in, plan, dropout)};
   for (const SecondMap& part : plan->second_maps) maps.push_back(second_map(in, *plan, dropout, part));
   std::vector<Group> groups;
@@ -196,15 +193,13 @@ FusedOutput output_of_groups(const MapOfWeights& map, RowQuantities* rows = null
 /// Adds the second maps' part of the output.
 FusedOutput add_second_maps(const AttentionContext& in, const Plan& plan, const AttentionDropout& dropout,
                             FusedOutput first) {
-  const std::int64_t H = in.query.size(1);
   for (const SecondMap& part : plan.second_maps) {
-    const HeadRange heads = resolved(part.heads, H);
+    const HeadRange heads = resolved(part.heads, in.query.size(1));
     const MapOfWeights map = second_map(in, plan, dropout, part);
     const FusedOutput made = output_of_groups(map);
     if (made.missing) return made;
     const Variable more = spread(part.factor, map.in) * made.out;
-    first.out =
-        heads.count == H ? first.out + more : replace_heads(first.out, slice_heads(first.out, heads) + more, heads);
+    first.out = replace_heads(first.out, slice_heads(first.out, heads) + more, heads);
   }
   return first;
 }
@@ -213,9 +208,8 @@ FusedOutput add_second_maps(const AttentionContext& in, const Plan& plan, const 
 
 FusedOutput attend_on_tiles(const AttentionContext& in, const std::shared_ptr<const Plan>& plan,
                             const AttentionDropout& dropout, AttentionTrace* trace) {
-  if (const char* obstacle = obstacle_of_maps(*plan)) return {{}, obstacle};
   RowQuantities* rows = trace ? trace->rows : nullptr;
-  if (rows && !plan->second_maps.empty()) return {{}, rows_of_second_maps};
+  if (const char* obstacle = obstacle_of_maps(*plan, rows != nullptr)) return {{}, obstacle};
   FusedOutput made = output_of_groups(first_map(in, plan, dropout), rows);
   if (!made.missing) made = add_second_maps(in, *plan, dropout, made);
   if (made.missing) return {{}, made.missing};

@@ -67,6 +67,14 @@ struct PointwiseFunctions {
   PointwiseKernels<double> f64;
 };
 
+/// The gradients of the number and of each capture of a pair, for a formula of (number, query position, key position,
+/// captures...): an expression of the gradient of its result and then its inputs.
+inline Expression gradients_of_pair(const Expression& value) {
+  std::vector<int> of{0};
+  for (int input = 3; input < value.inputs; ++input) of.push_back(input);
+  return gradients_of(value, of);
+}
+
 /// A pointwise functor with its options, where the functor's type is erased.
 class PointwiseFormula {
  public:
@@ -81,11 +89,7 @@ class PointwiseFormula {
   /// The derivative as an expression: its inputs are the gradient of the result and then the inputs of value(), its
   /// results the gradients of z and of each capture. An incoming gradient of exactly 0 gives 0, even where the
   /// derivative is infinite.
-  Expression gradients() const {
-    std::vector<int> of{0};
-    for (int k = 0; k < captures(); ++k) of.push_back(3 + k);
-    return gradients_of(value(), of);
-  }
+  Expression gradients() const { return gradients_of_pair(value()); }
   /// PointwiseFunctions::map() of this functor.
   Variable map(std::span<const Variable> x) const { return functions_->map(functor_.get(), x); }
 

@@ -252,11 +252,9 @@ std::unique_ptr<const Interpreted> make_interpreted(const Expression& expression
   varies.insert(varies.end(), per_key.begin(), per_key.end());
   std::vector<bool> gradients_vary{true};
   gradients_vary.insert(gradients_vary.end(), varies.begin(), varies.end());
-  std::vector<int> of{0};
-  for (std::size_t k = 0; k < per_key.size(); ++k) of.push_back(3 + static_cast<int>(k));
   return std::make_unique<const Interpreted>(Interpreted{
       {value_of, varies},
-      {gradients_of(value_of, of), gradients_vary},
+      {gradients_of_pair(value_of), gradients_vary},
       per_key,
       {name,
        static_cast<int>(per_key.size()),
