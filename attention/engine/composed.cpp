@@ -177,7 +177,7 @@ Variable logits_of_scores(const Plan& plan, const AttentionContext& in) {
     positions = in.key_positions.defined() ? in.key_positions.value().to(DType::i64)
                                            : Tensor::arange(in.key.size(2), DType::i64, in.query.device());
   std::vector<Variable> pieces;
-  for (const Score& score : scores) pieces.push_back(score_logits(score, score.queries, score.keys, positions));
+  for (const Score& score : scores) pieces.push_back(score_logits(score, positions));
   if (pieces.size() == 1) return pieces[0];
   broadcast_dimensions(pieces);
   return concat(pieces, -3);
@@ -224,6 +224,24 @@ AttentionWeights weights_of_maps(const AttentionContext& in, const Plan& plan) {
   return {slice(weights, -1, 0, J), slice(weights, -1, J, weights.size(-1)), {}};
 }
 
+/// Σ_j w_ij v_j, [B, H, I, D], for value [B, H, J, D] and weights [B, H, I, J], or [D, B, H, I, J] with a matrix of
+/// weights for each dimension of the values.
+Variable weighted_sum(const Variable& weights, const Variable& value) {
+  if (weights.rank() == 4) return matmul(weights, value, {.memory_order = {0, 2, 1, 3}});
+  Variable dimensions = unsqueeze(permute(value, {3, 0, 1, 2}), -1);       // [D, B, H, J, 1]
+  return permute(squeeze(matmul(weights, dimensions), -1), {1, 2, 3, 0});  // [B, H, I, D]
+}
+
+/// The index into a PerOffset table of each pair, clip(j − i, −clip, clip) + clip: i64 [I, J].
+Tensor offset_index(const AttentionContext& in, std::int64_t clip) {
+  const Tensor &query = in.query_positions.value(), &key = in.key_positions.value();
+  const auto far = static_cast<double>(clip);
+  auto number = [&](double x) { return Tensor::full({1}, x, query.dtype(), query.device()); };
+  const Tensor distance = map(Subtract{}, key, query.unsqueeze(1));  // [I, J]
+  const Tensor clipped = map(Minimum{}, map(Maximum{}, distance, number(-far)), number(far));
+  return map(Affine{1, far}, clipped).to(DType::i64);
+}
+
 /// Σ_j w_ij R_r for all H heads: zeros on heads that the term does not act on. Weights of equal r are added first,
 /// [..., I, 2 clip + 1], which avoids a tensor of size I · J · D.
 Variable relative_values(const RelativeValues& term, const Variable& all_weights, const AttentionContext& in) {
@@ -243,8 +261,9 @@ Variable relative_values(const RelativeValues& term, const Variable& all_weights
 
 }  // namespace
 
-Variable score_logits(const Score& score, const Variable& queries, const Variable& keys, const Tensor& positions) {
-  auto hidden = [&] { return tanh(unsqueeze(queries, 3) + unsqueeze(keys, 2)); };  // [B, h, I, K, n]
+Variable score_logits(const Score& score, const Tensor& positions) {
+  const Variable &queries = score.queries, &keys = score.keys;
+  auto hidden = [&] { return tanh(unsqueeze(queries, 3) + unsqueeze(keys, 2)); };  // [B, h, I, J, n]
   switch (score.form) {
     case Score::Form::product:
       return matmul(queries, transpose(keys, -1, -2), {.scale = score.scale});
@@ -285,12 +304,6 @@ Variable apply_term(const PairTerm& term, const Variable& pairs, const Attention
   return checked_result("a CustomTerm", custom->composed(pairs, in, captured), pairs.shape());
 }
 
-Variable weighted_sum(const Variable& weights, const Variable& value) {
-  if (weights.rank() == 4) return matmul(weights, value, {.memory_order = {0, 2, 1, 3}});
-  Variable dimensions = unsqueeze(permute(value, {3, 0, 1, 2}), -1);       // [D, B, H, J, 1]
-  return permute(squeeze(matmul(weights, dimensions), -1), {1, 2, 3, 0});  // [B, H, I, D]
-}
-
 Variable with_dimensions_last(const Variable& pairs) {
   return pairs.rank() == 4 ? pairs : permute(pairs, {1, 2, 3, 4, 0});
 }
@@ -314,15 +327,6 @@ Tensor allowed_keys(const AttentionContext& in, const Plan& plan) {
     allow = both(allow, extend_to_all_heads(mask, part.heads, H, true));
   }
   return allow;
-}
-
-Tensor offset_index(const AttentionContext& in, std::int64_t clip) {
-  const Tensor &query = in.query_positions.value(), &key = in.key_positions.value();
-  const auto far = static_cast<double>(clip);
-  auto number = [&](double x) { return Tensor::full({1}, x, query.dtype(), query.device()); };
-  const Tensor distance = map(Subtract{}, key, query.unsqueeze(1));  // [I, J]
-  const Tensor clipped = map(Minimum{}, map(Maximum{}, distance, number(-far)), number(far));
-  return map(Affine{1, far}, clipped).to(DType::i64);
 }
 
 Variable spread(const Capture& capture, const AttentionContext& in) {

@@ -45,18 +45,15 @@ AttentionOutput record_call(const char* name, const AttentionContext& in, const 
                             const AttentionDropout& dropout, const std::vector<Variable>& inputs, const Tensor& out,
                             const Tensor& focus, AttentionBackward backward);
 
-/// The logits of K keys, [B, h, I, K], or [D, B, h, I, K] if each dimension of the values has its own. `queries` and
-/// `keys` are Score::queries and Score::keys, or some of their rows. `positions` are the positions of these keys, i64,
-/// and broadcast to the result.
-Variable score_logits(const Score& score, const Variable& queries, const Variable& keys, const Tensor& positions);
+/// The logits of a score, [B, h, I, J], or [D, B, h, I, J] if each dimension of the values has its own. `positions` are
+/// those of the keys, i64 [J]; only Score::Form::location reads them.
+Variable score_logits(const Score& score, const Tensor& positions);
 
 /// Applies a term to pairs [B, h, I, J] or [D, B, h, I, J]; `in` is the context restricted to the term's heads.
 Variable apply_term(const PairTerm& term, const Variable& pairs, const AttentionContext& in);
 
 /// A capture as a tensor that broadcasts to [B, h, I, J]. Vectors and whole tensors are returned as they are.
 Variable spread(const Capture& capture, const AttentionContext& in);
-/// The index into a PerOffset table of each pair, clip(j − i, −clip, clip) + clip: i64 [I, J].
-Tensor offset_index(const AttentionContext& in, std::int64_t clip);
 
 /// Which keys each query sees, by lengths, causality, documents and the plan's ranges, dilations and masks: bool,
 /// broadcasts to [B, H, I, J]. Undefined: every query sees every key.
@@ -64,10 +61,6 @@ Tensor allowed_keys(const AttentionContext& in, const Plan& plan);
 
 /// The row quantities of a call whose weights are known, [B, H, ...] or [D, B, H, ...].
 RowQuantities row_quantities(const AttentionContext& in, const Plan& plan, const AttentionWeights& weights);
-
-/// Σ_j w_ij v_j, [B, H, I, D], for value [B, H, J, D] and weights [B, H, I, J], or [D, B, H, I, J] with a matrix of
-/// weights for each dimension of the values.
-Variable weighted_sum(const Variable& weights, const Variable& value);
 
 /// Weights in the layout of AttentionTrace: [D, B, H, I, J] becomes [B, H, I, J, D]; [B, H, I, J] is returned as it is.
 Variable with_dimensions_last(const Variable& pairs);

@@ -52,9 +52,8 @@ void ScaledDotProduct::add_terms(const AttentionContext& in, Plan& plan) {
   const Score score = default_score(in, {0, in.query.size(1)});
   plan.scores.push_back(score);
   plan.scores.back().heads = {};
-  plan.quantity("scores", [score] {  // a trace has "scores" only for scores that are not the default (fill_trace)
-    return score_logits(score, score.queries, score.keys, {});
-  });
+  // a trace has "scores" only for scores that are not the default (fill_trace)
+  plan.quantity("scores", [score] { return score_logits(score, {}); });
 }
 
 GeneralProduct::GeneralProduct(const MethodShape& shape, const Options&)
