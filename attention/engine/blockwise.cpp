@@ -55,10 +55,8 @@ void cut_context(AttentionContext& in, const AttentionContext& whole, const Pair
     if (x.defined()) x = Variable(of_block(x.value(), dimensions, all, block));
   };
   const PairDimensions query_rows{.query = 2}, key_rows{.key = 2}, pairs = dimensions_of(Per::pair);
-  cut(in.query_states, query_rows);
-  cut(in.projected_query, query_rows);
-  cut(in.step_input, query_rows);
-  cut(in.query_grid, query_rows);
+  for (Variable* x : {&in.query_states, &in.projected_query, &in.step_input, &in.query_grid}) cut(*x, query_rows);
+  for (Variable* x : {&in.length, &in.document_start, &in.query_positions}) cut(*x, {.query = 1});
   cut(in.key_grid, key_rows);
   for (Variable* states : {&in.key_states, &in.projected_key})  // with a memory they may have fewer rows than J
     if (states->defined() && states->size(1) == whole.key.size(2)) cut(*states, key_rows);
@@ -67,9 +65,6 @@ void cut_context(AttentionContext& in, const AttentionContext& whole, const Pair
   for (Variable* pointer : {&in.left_pointer, &in.right_pointer})
     if (pointer->defined()) cut(*pointer, pointer->rank() == 4 ? pairs : dimensions_of(Per::query));
   in.visible = range_of_block(in.visible, all, block);
-  cut(in.length, {.query = 1});
-  cut(in.document_start, {.query = 1});
-  cut(in.query_positions, {.query = 1});
   cut(in.key_positions, {.key = 1});
   cut(in.previous_focus, {.head = 1});
   in.query_offset += block.queries.first;

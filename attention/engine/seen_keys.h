@@ -31,7 +31,7 @@ HeadRange common_heads(HeadRange a, HeadRange b);
 class SeenKeys {
  public:
   SeenKeys() = default;
-  /// Throws Error unless every bound is i32, on the CPU, and broadcasts to [B, h, I] for the heads of its part.
+  /// For a plan that has passed check_plan(). Throws Error unless all bounds are in the CPU's memory.
   SeenKeys(const AttentionContext& in, const Plan& plan);
 
   /// The keys that query i of a head may see by lengths, causality and documents.

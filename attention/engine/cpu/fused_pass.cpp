@@ -189,7 +189,7 @@ class ThreadOfPass {
     Interval all{0, 0};
     for (std::size_t k = 0; k < hulls_.size(); ++k) {
       const Interval keys = call_.seen.interval(k, visible, rows_.sentence, rows_.head, rows_.first_query + r);
-      if (k == 0) all = {keys.first, keys.first};  // where a row that sees nothing stands
+      if (k == 0) all = {keys.first, keys.first};  // the empty interval of a row that sees no key
       if (keys.empty()) continue;
       all = all.empty() ? keys : all.joined(keys);
       hulls_[k] = hulls_[k].joined(keys);
