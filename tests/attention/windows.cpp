@@ -2,6 +2,7 @@
 // the blockwise engine, which leave out keys that no query sees.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include <boost/test/unit_test.hpp>
 
@@ -160,6 +161,28 @@ BOOST_AUTO_TEST_CASE(a_window_between_two_positions_is_that_of_the_paper) {
   BOOST_TEST(window(",mask=discrete", 2, 7) == "0011111100");
   BOOST_TEST(window(",mask=discrete", 7, 2) == "0000000000");
   BOOST_TEST(window(",mask=discrete,segment=3", 4, 7) == "0001111110");
+}
+
+BOOST_AUTO_TEST_CASE(a_segment_longer_than_the_row_is_the_row) {
+  Generator generator(77);
+  auto random = [&] { return Variable(random_tensor({1, 1, T, d}, generator)); };
+  AttentionContext in;
+  in.query = random(), in.key = random(), in.value = random();
+  std::vector<Capture> pointers;
+  for (int k = 0; k < 2; ++k)
+    pointers.insert(pointers.end(), {{Per::query_vector, random()}, {Per::key_vector, random()}});
+  auto run = [&](AttentionEngine engine, std::int64_t segment) {
+    AttentionEngineScope chosen(engine);
+    PointerWindow window{};
+    window.segment = segment, window.pointer_scale = 1;
+    Plan plan;
+    plan.windows.push_back({window, pointers});
+    return attend(in, plan, 0, nullptr);
+  };
+  const Variable expected = run(AttentionEngine::composed, T);
+  for (std::int64_t segment : {T + 1, std::int64_t{1} << 40, std::numeric_limits<std::int64_t>::max()})
+    for (AttentionEngine engine : {AttentionEngine::composed, AttentionEngine::blockwise, AttentionEngine::fused})
+      BOOST_TEST(largest_difference(run(engine, segment), expected) < 1e-12);
 }
 
 BOOST_AUTO_TEST_CASE(a_window_of_no_keys_is_empty) {

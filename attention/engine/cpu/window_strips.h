@@ -184,6 +184,7 @@ template <class T>
 class WindowStrips : public StripTerm<T> {
  public:
   WindowStrips(const PointerWindow& form, const std::vector<Capture>& captures, const StripShape& shape) : form_(form) {
+    form_.segment = std::min(form.segment, std::max<std::int64_t>(shape.keys, 1));  // a longer one has the same keys
     // logits that are multiplied by a large number are not rounded to bf16, because the error would be multiplied too
     const bool exact = form.pointer_scale_by_length || std::abs(form.pointer_scale) > form.local_scale;
     for (std::size_t k = 0; k < captures.size(); k += 2) {
