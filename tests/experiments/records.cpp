@@ -158,6 +158,25 @@ BOOST_AUTO_TEST_CASE(faulty_records_are_refused_with_their_line) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_faulty_record_is_passed_over_to_its_end) {
+  const Folder folder;
+  const auto good_rows = [&](const std::string& name, const std::string& content) {
+    RecordReader reader(folder.write(name, content), record_format(name), {text, label}, {{"1", "2"}});
+    Rows rows;
+    for (Row row;;) try {
+        if (!reader.next(row)) return rows;
+        rows.push_back(row);
+      } catch (const RecordFault&) {
+        rows.push_back({"fault"});
+      }
+  };
+  const Rows expected{{"a", "b"}, {"fault"}, {"c", "d"}};
+  BOOST_TEST((good_rows("utf8.conll", "a\tb\n\nw\tx\n\xff\tx\ny\tz\n\nc\td\n") == expected));
+  BOOST_TEST((good_rows("width.conll", "a\tb\n\nw\tx\ny\ny\tz\n\nc\td\n") == expected));
+  BOOST_TEST((good_rows("utf8.csv", "a,b\n\"w\n\xff\nx\",y\nc,d\n") == expected));
+  BOOST_TEST((good_rows("quote.csv", "a,b\n\"w\"x,\"y\ny,z\"\nc,d\n") == expected));
+}
+
 // names were once compared with one another, all pairs of them
 BOOST_AUTO_TEST_CASE(a_row_may_have_a_million_columns) {
   std::string header, row;

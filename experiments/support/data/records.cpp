@@ -75,13 +75,15 @@ bool is_number_of_no_word(std::string_view text) {
 bool RecordReader::next_line() {
   if (!reader_.next_of_any_kind(line_)) return false;
   if (const std::string fault = text_fault(line_); !fault.empty())
-    throw RecordFault(fmt::format("{}:{}: {}", name(), reader_.number(), fault), "not UTF-8 text");
+    note(RecordFault(fmt::format("{}:{}: {}", name(), reader_.number(), fault), "not UTF-8 text"));
   return true;
 }
 
+void RecordReader::note(const RecordFault& fault) {
+  if (!fault_) fault_ = fault;
+}
+
 bool RecordReader::read_conll(std::vector<std::string>& fields) {
-  std::string fault;
-  fields.clear();
   for (number_ = 0; next_line();) {
     if (is_blank(line_)) {
       if (number_ > 0) break;
@@ -98,22 +100,20 @@ bool RecordReader::read_conll(std::vector<std::string>& fields) {
         throw RecordFault(fmt::format(
             "{}:{}: '{}' and '{}' are a sentence and its tags, expected one word and its tag, as in CoNLL files; "
             "sentences with their tags are read from .csv and .jsonl files, from .tsv files with --source 1 --target "
-            "2, "
-            "and from pairs of files: --source words --target tags reads train.words and train.tags",
+            "2, and from pairs of files: --source words --target tags reads train.words and train.tags",
             name(), reader_.number(), printable(shortened(columns[0], 40)), printable(shortened(columns[1], 40))));
     }
     if (width_ == std::size(columns_of_conllu) && is_number_of_no_word(columns[0])) continue;
     if (number_ == 0) number_ = reader_.number();
     fields.resize(width_);
-    if (columns.size() != width_ && fault.empty())
-      fault = fmt::format("{}:{}: {}, the words before have {}", name(), reader_.number(),
-                          counted(columns.size(), "column"), width_);
+    if (columns.size() != width_)
+      note(RecordFault(fmt::format("{}:{}: {}, the words before have {}", name(), reader_.number(),
+                                   counted(columns.size(), "column"), width_)));
     for (std::size_t c = 0; c < std::min(width_, columns.size()); ++c) {
       const std::string value = fmt::format("{}", fmt::join(split_words(columns[c]), "_"));  // one word, with spaces
       fields[c] += (fields[c].empty() ? "" : " ") + (value.empty() ? "_" : value);
     }
   }
-  if (!fault.empty()) throw RecordFault(fault);
   return number_ > 0;
 }
 
@@ -137,7 +137,8 @@ void RecordReader::read_quoted(std::vector<std::string>& fields) {
     }
     const std::size_t end = std::min(line_.find(separator, at), line_.size());
     if (is_quoted && end > at)
-      fail_here("column {}: '{}' behind the closing quote; quotes in a field are doubled", fields.size(), line_[at]);
+      note(fault_here("column {}: '{}' behind the closing quote; quotes in a field are doubled", fields.size(),
+                      line_[at]));
     field.append(line_, at, end - at);
     if (end == line_.size()) return;
     at = end + 1;
@@ -166,19 +167,26 @@ Record parse_record(const RecordReader& at, const std::string& line) {
 
 }  // namespace
 
-/// Reads the next row of any kind; a JSON object and a blank line are rows of one field.
+/// Reads the next row of any kind; a JSON object and a blank line are rows of one field. A faulty row is read to its
+/// end before its fault is thrown: otherwise the lines of the row behind the fault would be read as rows.
 bool RecordReader::next_row(std::vector<std::string>& fields) {
-  if (format_ == RecordFormat::conll) return read_conll(fields);
-  number_ = reader_.number() + 1;
-  if (!next_line()) return --number_, false;
+  fault_.reset();
   fields.clear();
-  if (format_ == RecordFormat::csv || reads_quotes_)
-    read_quoted(fields);
-  else if (format_ == RecordFormat::tsv)
-    for (const std::string_view column : split_columns(line_)) fields.emplace_back(column);
-  else
-    fields.push_back(line_);
-  return true;
+  bool is_there = true;
+  if (format_ == RecordFormat::conll) {
+    is_there = read_conll(fields);
+  } else {
+    number_ = reader_.number() + 1;
+    if (!next_line()) return --number_, false;
+    if (format_ == RecordFormat::csv || reads_quotes_)
+      read_quoted(fields);
+    else if (format_ == RecordFormat::tsv)
+      for (const std::string_view column : split_columns(line_)) fields.emplace_back(column);
+    else
+      fields.push_back(line_);
+  }
+  if (fault_) throw RecordFault(*fault_);
+  return is_there;
 }
 
 namespace {
@@ -241,10 +249,9 @@ std::vector<std::string> RecordReader::names_of_roles(const std::vector<std::str
     if (std::ranges::count(fitting, fitting.empty() ? "" : fitting[0]) < std::ssize(fitting)) return {};  // which?
     found.push_back(fitting.empty() ? "" : fitting[0]);
   }
-  const auto unknown = std::ranges::count(found, "");
-  if (unknown == 1 && names.size() == 2 && found.size() == 2)
+  if (std::ranges::count(found, "") == 1 && names.size() == 2 && found.size() == 2)
     std::ranges::replace(found, std::string(), names[std::ranges::count(found, names[0])]);
-  return unknown == 0 || !std::ranges::count(found, "") ? found : std::vector<std::string>();
+  return std::ranges::count(found, "") == 0 ? found : std::vector<std::string>();
 }
 
 void RecordReader::find_fields() {

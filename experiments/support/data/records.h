@@ -3,6 +3,7 @@
 #pragma once
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,7 +27,8 @@ enum class RecordFormat {
 /// else begins so; everything else is lines.
 RecordFormat record_format(const std::filesystem::path& file);
 
-/// The error of a single record, "file:line: ...": the records after it can still be read.
+/// The error of a single record, "file:line: ...": the records after it can still be read. A record of several lines is
+/// passed over as a whole, wherever its fault is.
 struct RecordFault : Error {
   explicit RecordFault(const std::string& message, const char* kind = "no proper record")
       : Error(message), reason(kind) {}
@@ -98,8 +100,7 @@ class RecordReader {
   /// characters, of which the message has pictures.
   template <class... Args>
   [[noreturn]] void fail_here(fmt::format_string<Args...> format, Args&&... args) const {
-    const std::string fault = fmt::format(format, std::forward<Args>(args)...);
-    throw RecordFault(fmt::format("{}:{}: {}", name(), number_, printable(fault)));
+    throw fault_here(format, std::forward<Args>(args)...);
   }
   template <class... Args>
   void require_here(bool claim, fmt::format_string<Args...> format, Args&&... args) const {
@@ -108,6 +109,13 @@ class RecordReader {
   }
 
  private:
+  template <class... Args>
+  RecordFault fault_here(fmt::format_string<Args...> format, Args&&... args) const {
+    const std::string fault = fmt::format(format, std::forward<Args>(args)...);
+    return RecordFault(fmt::format("{}:{}: {}", name(), number_, printable(fault)));
+  }
+  /// Keeps the first fault of a record, which is thrown at the end of the record.
+  void note(const RecordFault& fault);
   bool next_line();
   bool next_row(std::vector<std::string>& fields);
   void read_quoted(std::vector<std::string>& fields);
@@ -126,6 +134,7 @@ class RecordReader {
   std::vector<std::size_t> columns_;  ///< of tables: the positions of the fields, from 1; 0: there is none
   std::vector<std::string> first_;    ///< of tables: the first row, unless it is a header
   std::string line_;
+  std::optional<RecordFault> fault_;  ///< of the record that is being read
   std::int64_t number_ = 0;
   std::size_t width_ = 0;  ///< of tables: the columns that each row has
   bool has_tabs_ = false;  ///< of CoNLL: columns lie between tabs, not between spaces
