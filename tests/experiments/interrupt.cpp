@@ -87,9 +87,12 @@ BOOST_AUTO_TEST_CASE(a_signal_is_handled_on_a_stack_of_its_own) {  // matrix pro
 BOOST_AUTO_TEST_CASE(an_ignored_signal_stays_ignored) {
   int status = status_in_child([] {
     std::signal(SIGINT, SIG_IGN);
-    InterruptGuard guard;
+    InterruptGuard guard("");
     std::raise(SIGINT);
-    return interrupted() ? 1 : 0;
+    if (interrupted()) return 1;
+    std::raise(SIGTERM);  // makes the second signal end the process, but not an ignored one
+    std::raise(SIGINT);
+    return interrupted() ? 0 : 2;
   });
   BOOST_TEST(status == 0);
 }

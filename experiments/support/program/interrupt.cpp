@@ -17,13 +17,18 @@ int living_guards = 0;
 std::string notice_line;  // changed only while no handler is installed
 std::array<struct sigaction, stopping_signals.size()> previous_actions;
 
+bool is_ignored(const struct sigaction& action) { return action.sa_handler == SIG_IGN; }
+
 /// Calls only functions that POSIX allows in a handler.
 extern "C" void remember_signal(int signal) {
   // SIGHUP comes once for each thread of a parent, and mpirun may pass SIGUSR1 on several times.
   if ((signal == SIGHUP || signal == SIGUSR1) && caught_signal != 0) return;
   int saved_errno = errno;
   caught_signal = signal;
-  for (int stopping : {SIGINT, SIGTERM}) std::signal(stopping, SIG_DFL);  // the second one ends the process
+  for (std::size_t i = 0; i < stopping_signals.size(); ++i) {
+    const bool is_order = stopping_signals[i] == SIGINT || stopping_signals[i] == SIGTERM;
+    if (is_order && !is_ignored(previous_actions[i])) std::signal(stopping_signals[i], SIG_DFL);  // ends the process
+  }
   [[maybe_unused]] auto written = ::write(STDERR_FILENO, notice_line.data(), notice_line.size());
   errno = saved_errno;
 }
@@ -39,8 +44,6 @@ void give_handlers_a_stack() {
   stack.ss_size = room.size();
   ::sigaltstack(&stack, nullptr);
 }
-
-bool is_ignored(const struct sigaction& action) { return action.sa_handler == SIG_IGN; }
 
 }  // namespace
 
