@@ -38,7 +38,7 @@ struct Tokens {
     require(found != tokens.end(), "{}: has no token {}", file, token);
     return found - tokens.begin();
   }
-  void add(const Json& numbers) {
+  void add(const nlohmann::json& numbers) {
     for (const auto& [token, number] : numbers.items()) {
       require(number.is_number_unsigned() && number < tokens.size(),
               "{}: token '{}' has the number {}, config.json has a vocab_size of {}", file, token, text_of(number),
@@ -60,7 +60,7 @@ std::vector<std::string> lines_of(const fs::path& path) {
 }
 
 /// "a b" from "a b" or ["a", "b"]: tokenizer.json has either.
-std::string merge_of(const Json& merge) {
+std::string merge_of(const nlohmann::json& merge) {
   return merge.is_string() ? merge.get<std::string>()
                            : merge.at(0).get<std::string>() + " " + merge.at(1).get<std::string>();
 }
@@ -71,36 +71,42 @@ void require_merge(const std::string& file, const std::string& merge) {
           "{}: the merge '{}' is not of two parts with a space between them", file, merge);
 }
 
+/// The content of tokenizer.json; an empty object where the folder has none.
+nlohmann::json tokenizer_json(const fs::path& folder) {
+  const fs::path file = folder / "tokenizer.json";
+  return fs::exists(file) ? load_large_json(file) : nlohmann::json::object();
+}
+
 /// Throws Error if a tokenizer.json prepares or cuts texts otherwise than the tokenizers of GPT-2 and BERT.
-void require_usual_steps(const std::string& file, const Json& all, bool is_bpe) {
-  const Json cut = all.value("pre_tokenizer", Json::object()), change = all.value("normalizer", Json::object());
-  const auto is_usual = [](const Json& step, const char* type) {
+void require_usual_steps(const std::string& file, const nlohmann::json& all, bool is_bpe) {
+  const nlohmann::json none = nlohmann::json::object();
+  const nlohmann::json cut = all.value("pre_tokenizer", none), change = all.value("normalizer", none);
+  const char* const ours = is_bpe ? "BPE of bytes" : "WordPiece";
+  const auto is_usual = [](const nlohmann::json& step, const char* type) {
     return step.is_object() && step.value("type", type) == type;
   };
   require(is_usual(cut, is_bpe ? "ByteLevel" : "BertPreTokenizer") && cut.value("use_regex", true) &&
               !cut.value("add_prefix_space", false),
-          "{}: pre_tokenizer is {}, which our {} does not have", file, text_of(cut),
-          is_bpe ? "BPE of bytes" : "WordPiece");
+          "{}: pre_tokenizer is {}, which our {} does not have", file, text_of(cut), ours);
   require(is_bpe ? change.empty()
                  : is_usual(change, "BertNormalizer") && change.value("clean_text", true) &&
                        change.value("handle_chinese_chars", true),
-          "{}: normalizer is {}, which our {} does not have", file, text_of(change),
-          is_bpe ? "BPE of bytes" : "WordPiece");
+          "{}: normalizer is {}, which our {} does not have", file, text_of(change), ours);
 }
 
 /// Reads vocab.txt with WordPiece's tokens, or vocab.json with merges.txt for BPE, or what tokenizer.json has of them.
-Tokens read_tokens(const fs::path& folder, std::int64_t size, bool is_bpe) {
-  const char* const files[] = {is_bpe ? "vocab.json" : "vocab.txt", "tokenizer.json"};
-  const auto* file = std::ranges::find_if(files, [&](const char* each) { return fs::exists(folder / each); });
-  require(file != std::end(files), "{}: has no vocabulary: no {}, and no tokenizer.json", folder.string(),
+Tokens read_tokens(const fs::path& folder, std::int64_t size, bool is_bpe, const nlohmann::json& tokenizer) {
+  const std::string one = (folder / "tokenizer.json").string();
+  reading_json(
+      one, [&] { require_usual_steps(one, tokenizer, is_bpe); }, "a tokenizer");
+  const fs::path own = folder / (is_bpe ? "vocab.json" : "vocab.txt");
+  const bool has_own = fs::exists(own);
+  require(has_own || fs::exists(one), "{}: has no vocabulary: no {}, and no tokenizer.json", folder.string(),
           is_bpe ? "vocab.json with merges.txt" : "vocab.txt");
-  Tokens read{.file = (folder / *file).string(), .tokens = std::vector<std::string>(std::size_t(size)), .merges = {}};
-  const bool has_lines = file == files && !is_bpe, has_merges = file == files && is_bpe;
-  if (const std::string one = (folder / "tokenizer.json").string(); fs::exists(one))
-    reading_json(
-        one, [&] { require_usual_steps(one, load_json(one), is_bpe); }, "a tokenizer");
-  if (has_lines) {
-    const std::vector<std::string> lines = lines_of(read.file);
+  Tokens read{
+      .file = has_own ? own.string() : one, .tokens = std::vector<std::string>(std::size_t(size)), .merges = {}};
+  if (has_own && !is_bpe) {
+    const std::vector<std::string> lines = lines_of(own);
     require(std::ssize(lines) <= size, "{}: has {} tokens, config.json has a vocab_size of {}", read.file, lines.size(),
             size);
     std::ranges::copy(lines, read.tokens.begin());
@@ -109,20 +115,19 @@ Tokens read_tokens(const fs::path& folder, std::int64_t size, bool is_bpe) {
   reading_json(
       read.file,
       [&] {
-        const Json json = load_json(read.file);
-        const Json& model = has_merges ? json : json.at("model");
+        if (has_own) return read.add(load_large_json(own));
+        const nlohmann::json& model = tokenizer.at("model");
         const char* const type = is_bpe ? "BPE" : "WordPiece";
-        require(has_merges || model.value("type", type) == type, "{}: the tokens are of the type {}, expected {}",
-                read.file, text_of(model.value("type", Json())), type);
-        read.add(has_merges ? json : model.at("vocab"));
-        if (!has_merges && model.contains("merges"))
-          for (const Json& merge : model.at("merges")) read.merges.push_back(merge_of(merge));
+        require(model.value("type", type) == type, "{}: the tokens are of the type {}, expected {}", one,
+                text_of(model.value("type", nlohmann::json())), type);
+        read.add(model.at("vocab"));
+        for (const nlohmann::json& merge : model.value("merges", nlohmann::json()))
+          read.merges.push_back(merge_of(merge));
       },
       "a vocabulary");
-  if (has_merges) read.merges = lines_of(folder / "merges.txt");
+  if (has_own) read.merges = lines_of(folder / "merges.txt");
   std::erase_if(read.merges, [](const std::string& merge) { return merge.starts_with("#version"); });
-  for (const std::string& merge : read.merges)
-    require_merge(has_merges ? (folder / "merges.txt").string() : read.file, merge);
+  for (const std::string& merge : read.merges) require_merge(has_own ? (folder / "merges.txt").string() : one, merge);
   return read;
 }
 
@@ -147,7 +152,7 @@ HuggingFaceVocabulary vocabulary_of_gpt2(const fs::path& folder, const Json& con
                   "{}: add_prefix_space is true, but our BPE of bytes puts no space before a text", settings);
         },
         "the settings of a tokenizer");
-  const Tokens read = read_tokens(folder, config.at("vocab_size"), true);
+  const Tokens read = read_tokens(folder, config.at("vocab_size"), true, tokenizer_json(folder));
   const std::int64_t end = config.at("eos_token_id");
   require(end >= 0 && end < std::ssize(read.tokens), "{}: eos_token_id is {}, and vocab_size {}",
           (folder / "config.json").string(), end, read.tokens.size());
@@ -157,13 +162,14 @@ HuggingFaceVocabulary vocabulary_of_gpt2(const fs::path& folder, const Json& con
 
 HuggingFaceVocabulary vocabulary_of_bert(const fs::path& folder, const Json& config) {
   const std::string settings = (folder / "tokenizer_config.json").string(), one = (folder / "tokenizer.json").string();
+  const nlohmann::json tokenizer = tokenizer_json(folder);
   const bool has_settings = fs::exists(settings);
   bool lower_case = true;
   reading_json(
       has_settings ? settings : one,
       [&] {
         const Json all = has_settings ? load_json(settings) : Json::object();
-        Json steps = fs::exists(one) ? load_json(one).value("normalizer", Json()) : Json();
+        Json steps = tokenizer.value("normalizer", nlohmann::json());
         if (steps.is_null()) steps = Json::object();
         lower_case = all.value("do_lower_case", steps.value("lowercase", true));
         const Json accents = all.value("strip_accents", steps.value("strip_accents", Json()));
@@ -174,7 +180,7 @@ HuggingFaceVocabulary vocabulary_of_bert(const fs::path& folder, const Json& con
                 all.contains("strip_accents") || all.contains("tokenize_chinese_chars") ? settings : one);
       },
       "the settings of a tokenizer");
-  const Tokens read = read_tokens(folder, config.at("vocab_size"), false);
+  const Tokens read = read_tokens(folder, config.at("vocab_size"), false, tokenizer);
   return in_our_order(Units::wordpiece, lower_case, read,
                       {read.row_of("[PAD]"), read.row_of("[UNK]"), read.row_of("[CLS]"), read.row_of("[SEP]")});
 }

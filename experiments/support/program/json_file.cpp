@@ -28,15 +28,16 @@ struct RefusedJson : Json::exception {
 };
 
 /// Whether the value has more levels than this. The library's functions of values call themselves for each level.
-bool is_deeper_than(int levels, const Json& value) {
-  const auto inner_is_deeper = [levels](const Json& inner) { return is_deeper_than(levels - 1, inner); };
+template <class AnyJson>
+bool is_deeper_than(int levels, const AnyJson& value) {
+  const auto inner_is_deeper = [levels](const AnyJson& inner) { return is_deeper_than(levels - 1, inner); };
   return value.is_structured() && (levels == 0 || std::ranges::any_of(value, inner_is_deeper));
 }
 
-template <class Text>
-Json parsed(Text&& text) {
+template <class AnyJson, class Text>
+AnyJson parsed(Text&& text) {
   constexpr int most_levels = 100;
-  Json value = parse_unique_keys<Json>(std::forward<Text>(text), [](const std::string& key) {
+  AnyJson value = parse_unique_keys<AnyJson>(std::forward<Text>(text), [](const std::string& key) {
     throw RefusedJson("the key " + in_quotes(key) + " occurs twice in one object");
   });
   if (is_deeper_than(most_levels, value))
@@ -44,21 +45,14 @@ Json parsed(Text&& text) {
   return value;
 }
 
-}  // namespace
-
-std::string text_of(const Json& value, int indent) {
-  return value.dump(indent, ' ', false, Json::error_handler_t::replace);
-}
-
-Json parse_json(std::string_view text) { return parsed(text); }
-
-Json load_json(const std::filesystem::path& path) {
+template <class AnyJson>
+AnyJson loaded(const std::filesystem::path& path) {
   require(!std::filesystem::is_directory(path), "{}: is a directory, expected a JSON file", path.string());
   errno = 0;
   std::ifstream file(path);
   require(file.is_open(), "{}: cannot be read: {}", path.string(), std::generic_category().message(errno));
   try {
-    return parsed(file);
+    return parsed<AnyJson>(file);
   } catch (const RefusedJson& refused) {
     fail("{}: {}", path.string(), refused.what());
   } catch (const Json::exception& error) {
@@ -75,6 +69,17 @@ Json load_json(const std::filesystem::path& path) {
          at < end ? "," + reason.substr(at, end - at) : " (" + reason + ")");
   }
 }
+
+}  // namespace
+
+std::string text_of(const Json& value, int indent) {
+  return value.dump(indent, ' ', false, Json::error_handler_t::replace);
+}
+
+Json parse_json(std::string_view text) { return parsed<Json>(text); }
+
+Json load_json(const std::filesystem::path& path) { return loaded<Json>(path); }
+nlohmann::json load_large_json(const std::filesystem::path& path) { return loaded<nlohmann::json>(path); }
 
 void reading_json(const std::string& origin, const std::function<void()>& read, const char* what) {
   try {
@@ -101,7 +106,7 @@ void require_same_configuration(const std::filesystem::path& where, const Json& 
       changes.push_back(fmt::format("{} was {} and is {}", key, text_at(stored, key), text_at(present, key)));
   };
   for (const auto& [key, value] : stored.items()) compare(key);
-  // An option that the stored configuration lacks is newer than its run, which did without.
+  // An option that the stored configuration lacks did not exist when its run was made.
   const auto is_off = [](const Json& value) {
     return value.is_null() || value == false || value == 0 || value == "" || value == Json::array();
   };

@@ -38,6 +38,8 @@ AnyJson parse_unique_keys(Text&& text, const Refuse& refuse) {
 /// Reads one JSON value. Throws Error naming the file and, where it is not JSON, line and column, or a key that an
 /// object has twice.
 Json load_json(const std::filesystem::path& path);
+/// The same for objects of very many keys, such as vocabularies: Json compares a key with all other keys of its object.
+nlohmann::json load_large_json(const std::filesystem::path& path);
 
 /// Calls read(), which reads the JSON of the file `origin`. Throws Error if a key is missing or has another type: the
 /// message says that the file is not `what`.
