@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <mutex>
 #include <optional>
-#include <unordered_map>
 
 #include <sentencepiece_processor.h>
 #include <sentencepiece_trainer.h>
@@ -18,11 +17,6 @@ namespace {
 constexpr std::int64_t default_subwords = 8'000, most_units = 1'000'000;
 constexpr std::size_t most_training_bytes = 8'000'000;  // 12 s of unigram training; all of IMDB would take 45 s
 
-/// The text with one space between words, as SentencePiece is trained on it.
-std::string prepared(std::string_view text, bool lower) {
-  return lower ? join_words(split_words(lower_case(text))) : join_words(split_words(text));
-}
-
 /// Cuts a word into pieces of whole characters and at most `most_bytes`: text without spaces is one long word.
 std::vector<std::string_view> pieces_of(std::string_view word, std::size_t most_bytes) {
   std::vector<std::string_view> pieces;
@@ -37,14 +31,14 @@ std::vector<std::string_view> pieces_of(std::string_view word, std::size_t most_
 }
 
 /// The texts as lines of at most 4000 bytes: the trainer skips longer lines than 4192. Of many texts every k-th.
-std::vector<std::string> training_lines(std::span<const std::string_view> texts, bool lower_case) {
+std::vector<std::string> training_lines(std::span<const std::string_view> texts, bool lower) {
   constexpr std::size_t most_bytes = 4000;
   std::size_t bytes = 0;
   for (const std::string_view text : texts) bytes += text.size();
   const std::size_t stride = std::max<std::size_t>(1, (bytes + most_training_bytes - 1) / most_training_bytes);
   std::vector<std::string> lines;
   for (std::size_t k = 0; k < texts.size(); k += stride) {
-    const std::string text = prepared(texts[k], lower_case);
+    const std::string text = lower ? lower_case(texts[k]) : std::string(texts[k]);
     bool is_first = true;
     for (const std::string_view word : split_words(text))
       for (const std::string_view piece : pieces_of(word, most_bytes)) {
@@ -58,7 +52,7 @@ std::vector<std::string> training_lines(std::span<const std::string_view> texts,
   return lines;
 }
 
-/// Hands them to the trainer.
+/// The lines as the trainer reads them.
 class TrainingLines : public sentencepiece::SentenceIterator {
  public:
   explicit TrainingLines(std::vector<std::string> lines) : lines_(std::move(lines)) {}
@@ -154,7 +148,7 @@ class SubwordTokenizer : public Tokenizer {
   std::string model_;
   sentencepiece::SentencePieceProcessor processor_;
   mutable std::mutex mutex_;
-  mutable std::unordered_map<std::string, std::vector<int>, WordHash, std::equal_to<>> known_;
+  mutable WordMap<std::vector<int>> known_;
 };
 
 }  // namespace

@@ -1,7 +1,6 @@
 // The tokens of BERT and GPT-2, which others have trained.
 #include <algorithm>
 #include <array>
-#include <unordered_map>
 
 #include "experiments/support/data/vocabulary.h"
 #include "experiments/support/program/json_file.h"
@@ -28,13 +27,10 @@ class TokenTable : public Tokenizer {
   int size() const override { return int(tokens_.size()); }
 
  protected:
-  template <class Value>
-  using Map = std::unordered_map<std::string, Value, WordHash, std::equal_to<>>;
-
   static bool is_written(int id) { return id != pad_id && id != begin_id && id != end_id; }
 
-  Map<int> ids_;
-  Map<std::size_t> ranks_;
+  WordMap<int> ids_;
+  WordMap<std::size_t> ranks_;
 
  private:
   std::string content() const override { return text_of({{"tokens", tokens_}, {"merges", merges_}}); }
@@ -74,11 +70,11 @@ std::string with_marks_apart(std::string_view text) {
 class WordPieceTokenizer : public TokenTable {
  public:
   WordPieceTokenizer(bool lower_case, std::vector<std::string> tokens)
-      : TokenTable(Units::wordpiece, lower_case, std::move(tokens), {}), removes_accents_(lower_case) {}
+      : TokenTable(Units::wordpiece, lower_case, std::move(tokens), {}) {}
 
   std::vector<int> encode(std::string_view text) const override {
     // without its accent a sign can be a mark: ≠ becomes =
-    const std::string clean = with_marks_apart(cased(removes_accents_ ? without_accents(text) : std::string(text)));
+    const std::string clean = with_marks_apart(is_lower_case() ? lower_case(without_accents(text)) : std::string(text));
     std::vector<int> tokens{begin_id};
     for (const std::string_view word : split_words(clean)) add_word(tokens, word);
     if (tokens.size() == 1) return {};
@@ -121,8 +117,6 @@ class WordPieceTokenizer : public TokenTable {
     while (end > 0 && (static_cast<unsigned char>(word[end]) & 0xc0) == 0x80);
     return end;
   }
-
-  bool removes_accents_;
 };
 
 // ---- GPT-2
@@ -187,8 +181,8 @@ class ByteTokenizer : public TokenTable {
   }
 
   std::string decode(std::span<const int> tokens) const override {
-    static const Map<char> bytes = [] {
-      Map<char> all;
+    static const WordMap<char> bytes = [] {
+      WordMap<char> all;
       for (std::size_t byte = 0; byte < 256; ++byte) all.emplace(letters_of_bytes()[byte], char(byte));
       return all;
     }();

@@ -1,7 +1,6 @@
 // Words as tokens.
 #include <algorithm>
 #include <array>
-#include <unordered_map>
 
 #include "experiments/support/data/vocabulary.h"
 #include "experiments/support/text/words.h"
@@ -13,9 +12,6 @@ namespace {
 
 constexpr std::array<std::string_view, special_tokens> specials = {"<pad>", "<unk>", "<s>", "</s>"};
 constexpr std::int64_t default_words = 30'000;
-
-template <class Value>
-using WordMap = std::unordered_map<std::string, Value, WordHash, std::equal_to<>>;
 
 struct Entry {
   std::string word;
@@ -45,7 +41,7 @@ class WordTokenizer : public Tokenizer {
     std::string text;
     for (const int id : tokens) {
       const std::string word = token(id);
-      if (id != pad_id && id != begin_id && id != end_id) text += (text.empty() ? "" : " ") + word;
+      if (id != pad_id && id != begin_id && id != end_id) append_word(text, word);
     }
     return text;
   }
@@ -77,12 +73,7 @@ std::unique_ptr<Tokenizer> train_words(const TextOptions& options, std::span<con
   WordMap<std::int64_t> counts;
   for (const std::string_view text : texts) {
     const std::string cased = options.lower_case ? lower_case(text) : std::string(text);
-    for (const std::string_view word : split_words(cased)) {
-      if (const auto found = counts.find(word); found != counts.end())
-        ++found->second;
-      else
-        counts.emplace(word, 1);
-    }
+    for (const std::string_view word : split_words(cased)) ++counts[std::string(word)];
   }
   require(!counts.empty(), "vocabulary: {} training texts without a word", texts.size());
   std::vector<Entry> words;

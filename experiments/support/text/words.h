@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <unordered_map>
 #include <vector>
 
 #include "experiments/support/text/utf8.h"
@@ -22,6 +23,8 @@ struct WordHash {
   using is_transparent = void;
   std::size_t operator()(std::string_view word) const { return std::hash<std::string_view>{}(word); }
 };
+template <class Value>
+using WordMap = std::unordered_map<std::string, Value, WordHash, std::equal_to<>>;
 
 /// Whether the texts are written without spaces between words, as Chinese and Japanese are: less than 1 space to 50
 /// characters. Words and scores of words then mean little. Texts of one word each count as such.
