@@ -75,7 +75,7 @@ void note_interruption(int signal) {
   if (signal != 0) caught_signal = signal;
 }
 
-Interrupted::Interrupted(std::string message)
-    : message_(std::move(message)), signal_(caught_signal != 0 ? int(caught_signal) : SIGINT) {}
+Interrupted::Interrupted(const std::string& message)
+    : std::runtime_error(message), signal_(caught_signal != 0 ? int(caught_signal) : SIGINT) {}
 
 }  // namespace fovea

@@ -1,6 +1,6 @@
 /// Ctrl-C makes a long run stop at its next step, where it can write a checkpoint.
 #pragma once
-#include <exception>
+#include <stdexcept>
 #include <string>
 
 namespace fovea {
@@ -29,14 +29,12 @@ void note_interruption(int signal);
 
 /// Thrown by a loop that stopped because of interrupted(). run() prints the message, such as the command that resumes,
 /// and exits with 128 + the signal, as shells expect of interrupted programs.
-class Interrupted : public std::exception {
+class Interrupted : public std::runtime_error {
  public:
-  explicit Interrupted(std::string message);
-  const char* what() const noexcept override { return message_.c_str(); }
+  explicit Interrupted(const std::string& message);
   int exit_status() const { return 128 + signal_; }
 
  private:
-  std::string message_;
   int signal_;
 };
 

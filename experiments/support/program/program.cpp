@@ -21,6 +21,7 @@
 #include "experiments/support/program/interrupt.h"
 #include "experiments/support/program/ninja.h"
 #include "experiments/support/program/start_together.h"
+#include "experiments/support/text/words.h"
 #include "nn/parallel/process_group.h"
 #include "tensor/error.h"
 #include "tensor/support/control_groups.h"
@@ -190,10 +191,9 @@ int run(const std::string& program, int argc, const char* const* argv, const std
     if (command.name == wanted) return run(program + " " + wanted, argc - 1, argv + 1, command.body);
   }
   std::vector<std::string> names;
-  std::string all_names, list;
+  std::string list;
   for (const Command& command : commands) {
     names.push_back(command.name);
-    all_names += (all_names.empty() ? "" : ", ") + command.name;
     list += fmt::format("  {:<16} {}\n", command.name, command.description);
   }
   return run(program, argc, argv, [&](Cli&) {
@@ -201,8 +201,8 @@ int run(const std::string& program, int argc, const char* const* argv, const std
       fmt::print("usage: {0} COMMAND [flags]\n\n{1}\n{0} COMMAND --help lists its flags.\n", program, list);
       throw HelpShown{};
     }
-    require(!wanted.empty(), "a command is missing: one of {}", all_names);
-    fail("there is no command {}: one of {}{}", in_quotes(wanted), all_names, did_you_mean(wanted, names));
+    require(!wanted.empty(), "a command is missing: one of {}", listed(names, ", "));
+    fail("there is no command {}: one of {}{}", in_quotes(wanted), listed(names, ", "), did_you_mean(wanted, names));
   });
 }
 

@@ -1,13 +1,13 @@
 #include "experiments/support/program/progress.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <utility>
 
 #include <fmt/core.h>
 
+#include "experiments/support/program/spent_time.h"
 #include "experiments/support/program/terminal.h"
 
 namespace fovea {
@@ -16,11 +16,6 @@ namespace {
 constexpr double redraw_interval = 0.1;
 constexpr double first_line_after = 5, longest_line_interval = 600;
 constexpr double rate_window = 30;  // seconds
-
-double monotonic_seconds() {
-  using namespace std::chrono;
-  return duration<double>(steady_clock::now().time_since_epoch()).count();
-}
 
 /// "123", "12.3", "1.23"
 std::string short_number(double value) {
@@ -50,7 +45,7 @@ Progress::Progress(std::string title, std::int64_t total, Options options)
       total_(total),
       done_(options_.start),
       is_redrawn_(can_redraw(options_.descriptor)) {
-  if (!options_.clock) options_.clock = monotonic_seconds;
+  if (!options_.clock) options_.clock = [] { return SpentTime::until_now().wall; };
   began_ = options_.clock();
   next_ = began_ + (is_redrawn_ ? 0 : first_line_after);
   recent_.push_back({began_, done_});
