@@ -86,10 +86,6 @@ void split_off_missing_parts(LabelledTexts& data) {
                              no_test ? "10 % test" : "");
 }
 
-void keep_hard(std::vector<TextPair>& pairs) {
-  std::erase_if(pairs, [](const TextPair& pair) { return !pair.is_hard; });
-}
-
 void keep_some(std::vector<TextPair>& pairs, std::int64_t limit) {
   if (limit <= 0 || limit >= std::ssize(pairs)) return;
   std::vector<std::pair<std::uint64_t, std::size_t>> order(pairs.size());
@@ -107,7 +103,10 @@ void keep_some(std::vector<TextPair>& pairs, std::int64_t limit) {
 /// larger one. Throws Error for an empty part, and for fewer than two labels in the training part.
 LabelledTexts completed(LabelledTexts data, const ExampleLimits& limits) {
   split_off_missing_parts(data);
-  if (limits.hard_subset) keep_hard(data[Part::test]), data.source += " (test: hard subset)";
+  if (limits.hard_subset) {
+    std::erase_if(data[Part::test], [](const TextPair& pair) { return !pair.is_hard; });
+    data.source += " (test: hard subset)";
+  }
   keep_some(data[Part::train], limits.train_examples);
   keep_some(data[Part::test], limits.test_examples);
   const std::vector<TextPair>& train = data[Part::train];
@@ -274,7 +273,7 @@ void read_table(LabelledTexts& data, Part part, const fs::path& file, const Reco
                         pair.target, first_few(data.labels));
     reader.require_here(labels.size() <= most_labels,
                         "more than {} different labels, the last '{}': is this the column of the texts? (--columns)",
-                        most_labels, pair.target.substr(0, 40));
+                        most_labels, shortened(pair.target, 40));
     (row[2] == "val" || row[2] == "dev" ? dev : pairs).push_back(std::move(pair));
   }
   require(!pairs.empty() || !dev.empty(), "{}: the file has a header ({}), but no line below it", reader.name(),

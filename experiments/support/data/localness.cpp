@@ -33,29 +33,28 @@ char majority(const std::vector<bool>& is_b, std::int64_t first, std::int64_t la
   return letter(lead == 0 ? is_b[std::size_t(i)] : lead > 0);
 }
 
-void draw_majority(SplitMix& random, Tagged& text) {
+/// Letters, whose tags are the majorities at most as far away as each of the `widths()`.
+void draw_majorities(SplitMix& random, Tagged& text, bool is_shown, auto widths) {
   const std::vector<bool> is_b = draw_bits(random, text.length());
   for (std::int64_t i = 0; i < text.length(); ++i) {
     text.words[std::size_t(i)] = letter(is_b[std::size_t(i)]);
-    text.tags[std::size_t(i)] = majority(is_b, i - 3, i + 3, i);
+    for (const std::int64_t width : widths()) {
+      if (is_shown) text.words[std::size_t(i)] += std::to_string(width);
+      text.tags[std::size_t(i)] += majority(is_b, i - width, i + width, i);
+    }
   }
+}
+
+void draw_majority(SplitMix& random, Tagged& text) {
+  draw_majorities(random, text, false, [] { return std::array{3}; });
 }
 
 void draw_widths(SplitMix& random, Tagged& text) {
-  const std::vector<bool> is_b = draw_bits(random, text.length());
-  for (std::int64_t i = 0; i < text.length(); ++i) {
-    text.words[std::size_t(i)] = letter(is_b[std::size_t(i)]);
-    text.tags[std::size_t(i)] = {majority(is_b, i - 1, i + 1, i), majority(is_b, i - 9, i + 9, i)};
-  }
+  draw_majorities(random, text, false, [] { return std::array{1, 9}; });
 }
 
 void draw_own_width(SplitMix& random, Tagged& text) {
-  const std::vector<bool> is_b = draw_bits(random, text.length());
-  for (std::int64_t i = 0; i < text.length(); ++i) {
-    const std::int64_t width = std::array{1, 3, 9}[random.below(3)];
-    text.words[std::size_t(i)] = fmt::format("{}{}", letter(is_b[std::size_t(i)]), width);
-    text.tags[std::size_t(i)] = majority(is_b, i - width, i + width, i);
-  }
+  draw_majorities(random, text, true, [&] { return std::array{std::array{1, 3, 9}[random.below(3)]}; });
 }
 
 void draw_segments(SplitMix& random, Tagged& text) {
