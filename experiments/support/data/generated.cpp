@@ -72,7 +72,7 @@ class AgreementGrammar {
   }
 
  private:
-  /// Of random number, perhaps with a modifier.
+  /// A noun phrase of random number, perhaps with a modifier.
   void any_noun_phrase(SplitMix& random, std::string& text) const {
     noun_phrase(random, text, static_cast<Number>(random.below(2)));
     if (random.chance(.3)) modifier(random, text, static_cast<Number>(random.below(2)));

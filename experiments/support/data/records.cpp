@@ -111,7 +111,7 @@ bool RecordReader::read_conll(std::vector<std::string>& fields) {
                                    counted(columns.size(), "column"), width_)));
     for (std::size_t c = 0; c < std::min(width_, columns.size()); ++c) {
       const std::string value = fmt::format("{}", fmt::join(split_words(columns[c]), "_"));  // one word, with spaces
-      fields[c] += (fields[c].empty() ? "" : " ") + (value.empty() ? "_" : value);
+      append_word(fields[c], value.empty() ? "_" : value);
     }
   }
   return number_ > 0;
@@ -246,7 +246,8 @@ std::vector<std::string> RecordReader::names_of_roles(const std::vector<std::str
   for (std::size_t k = 0; k < required(); ++k) {
     std::vector<std::string> fitting;
     std::ranges::copy_if(names, std::back_inserter(fitting), [&](const auto& name) { return roles_[k].has(name); });
-    if (std::ranges::count(fitting, fitting.empty() ? "" : fitting[0]) < std::ssize(fitting)) return {};  // which?
+    if (std::ranges::count(fitting, fitting.empty() ? "" : fitting[0]) < std::ssize(fitting))
+      return {};  // of several names
     found.push_back(fitting.empty() ? "" : fitting[0]);
   }
   if (std::ranges::count(found, "") == 1 && names.size() == 2 && found.size() == 2)

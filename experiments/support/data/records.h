@@ -23,8 +23,8 @@ enum class RecordFormat {
   conll   ///< a word and its tags a line, a blank line behind each sentence, which is a record
 };
 
-/// By the file's ending, before .gz: .tsv and .tab; .csv; .jsonl, .ndjson and .json; .conll, .conllu, .conllx and what
-/// else begins so; everything else is lines.
+/// The format that a file's ending names, without .gz: .tsv and .tab; .csv; .jsonl, .ndjson and .json; .conll, .conllu,
+/// .conllx and other endings that begin with .conll. Files with other endings are lines.
 RecordFormat record_format(const std::filesystem::path& file);
 
 /// The error of a single record, "file:line: ...": the records after it can still be read. A record of several lines is
@@ -67,12 +67,12 @@ std::vector<std::string> split_fields(std::string_view text);
 ///
 /// In CoNLL files a field has the values of a column for all words of a sentence, with a space between. Left out are
 /// comments (lines that begin with '#'), -DOCSTART-, and of CoNLL-U, which has ten columns, ranges (1-2: the words
-/// follow) and empty nodes (1.1). In the other formats blank lines are no records, but in files of lines, or if they
-/// are kept.
+/// follow) and empty nodes (1.1). In files of lines a blank line is a record; in tables and JSON lines it is left out,
+/// unless blank lines are kept.
 class RecordReader {
  public:
-  /// Throws Error where a table does not have the columns. Of more chosen fields than roles, the others have the last
-  /// role, if `has_more` allows that.
+  /// Throws Error where a table does not have the columns. With `has_more` the user may choose more fields than there
+  /// are roles; the further ones have the last role.
   RecordReader(const std::filesystem::path& file, RecordFormat format, std::vector<Role> roles,
                RecordFields fields = {}, bool has_more = false);
 

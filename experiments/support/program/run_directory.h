@@ -94,8 +94,8 @@ class RunDirectory {
   /// Waits for this process's turn, unless it has the turn.
   void take_turn();
   void end_turn() { turn_ = FileLock(); }
-  /// Whether no other process works in the directory. If one does, this process no longer counts as working here: if
-  /// several end at once, the last one is told so. Needs the turn.
+  /// Whether no other process works in the directory. If one does, this process no longer counts as working here:
+  /// where several processes end at once, the answer is true for the last of them alone. Needs the turn.
   bool is_last();
 
   /// Removes all files of the directory, and the directory itself and those above it if this object created them. If
