@@ -10,6 +10,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "experiments/support/program/files.h"
 #include "experiments/support/program/interrupt.h"
 #include "experiments/support/program/json_file.h"
 #include "experiments/support/text/utf8.h"
@@ -472,6 +473,13 @@ BOOST_AUTO_TEST_CASE(a_reader_that_leaves_and_a_full_disk_are_noticed) {
   });
   BOOST_TEST(limited == 2);
   BOOST_TEST(contains(contents(folder / "err"), "File too large"));
+}
+
+BOOST_AUTO_TEST_CASE(only_a_file_that_can_be_read_has_a_checksum) {
+  const Folder folder;
+  BOOST_TEST(file_checksum(folder.write("digits", "123456789")) == "cbf43926");
+  for (const std::filesystem::path& path : {folder.path, folder / "none"})
+    BOOST_TEST(message_of([&] { file_checksum(path); }) == path.string() + ": cannot be read");
 }
 
 BOOST_AUTO_TEST_CASE(commands_have_their_own_flags) {
