@@ -167,7 +167,7 @@ SequenceBatch PairBatch::read(bool has_source) const {
     batch.source_lengths = source_length_tensor();
   }
   batch.input = Tensor::from(target_in, {rows, target_length});
-  batch.lengths = Tensor::from(target_lengths, {rows});
+  batch.lengths = target_length_tensor();
   return batch;
 }
 

@@ -109,7 +109,17 @@ class Cli {
   /// Declares a flag that chooses one of an enumeration's values by name.
   template <class E>
   Option choice(const std::string& name, E& value, const std::vector<std::pair<std::string, E>>& names,
-                const std::string& description);
+                const std::string& description) {
+    std::vector<std::string> texts;
+    for (const auto& [text, meaning] : names) texts.push_back(text);
+    auto chosen = [&value, names] {
+      std::size_t i = 0;
+      while (i + 1 < names.size() && names[i].second != value) ++i;
+      return i;
+    };
+    auto choose = [&value, names](std::size_t i) { value = names[i].second; };
+    return declare_choice(name, std::move(texts), chosen, choose, description);
+  }
 
   /// Declares the flags of groups of options.
   template <class... Options>
@@ -174,20 +184,6 @@ class Cli {
   std::map<std::string, std::string> methods_of_run_;  ///< checksums in the configuration that was read, by their place
   Given given_;
 };
-
-template <class E>
-Cli::Option Cli::choice(const std::string& name, E& value, const std::vector<std::pair<std::string, E>>& names,
-                        const std::string& description) {
-  std::vector<std::string> texts;
-  for (const auto& [text, meaning] : names) texts.push_back(text);
-  auto chosen = [&value, names] {
-    std::size_t i = 0;
-    while (i + 1 < names.size() && names[i].second != value) ++i;
-    return i;
-  };
-  auto choose = [&value, names](std::size_t i) { value = names[i].second; };
-  return declare_choice(name, std::move(texts), chosen, choose, description);
-}
 
 /// The absolute path, for saved_as(); an empty path stays empty.
 std::string lasting_path(const std::string& path);
