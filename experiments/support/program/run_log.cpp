@@ -84,14 +84,10 @@ std::vector<Json> read_log(const std::filesystem::path& path) {
 std::vector<std::pair<double, double>> curve(const std::vector<Json>& log, std::string_view key) {
   std::vector<std::pair<double, double>> points;
   const std::size_t dot = key.find('.');
+  const std::string first(key.substr(0, dot)), second(dot == key.npos ? "" : key.substr(dot + 1));
   for (const Json& line : log) {
-    const Json* value = &line;
-    for (std::string_view part : {key.substr(0, dot), dot == key.npos ? std::string_view() : key.substr(dot + 1)}) {
-      if (part.empty()) continue;
-      const auto found = value->find(std::string(part));
-      value = found == value->end() ? nullptr : &*found;
-      if (!value) break;
-    }
+    const Json* value = line.contains(first) ? &line.at(first) : nullptr;
+    if (value && !second.empty()) value = value->contains(second) ? &value->at(second) : nullptr;
     if (value && value->is_number()) points.emplace_back(line.at("update"), *value);
   }
   return points;
