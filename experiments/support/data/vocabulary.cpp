@@ -159,13 +159,10 @@ void TextSample::add(const std::string& text) {
   bytes_ += text.size();
   while (bytes_ > most_bytes_ && texts_.size() > 1) {
     stride_ *= 2;
+    std::size_t place = 0;
+    std::erase_if(texts_, [&](const std::string&) { return place++ % 2 == 1; });
     bytes_ = 0;
-    std::size_t kept = 0;
-    for (std::size_t i = 0; i < texts_.size(); i += 2) {
-      if (i > 0) texts_[kept] = std::move(texts_[i]);
-      bytes_ += texts_[kept++].size();
-    }
-    texts_.resize(kept);
+    for (const std::string& kept : texts_) bytes_ += kept.size();
   }
 }
 

@@ -76,18 +76,18 @@ std::unique_ptr<Tokenizer> train_words(const TextOptions& options, std::span<con
     for (const std::string_view word : split_words(cased)) ++counts[std::string(word)];
   }
   require(!counts.empty(), "vocabulary: {} training texts without a word", texts.size());
-  std::vector<Entry> words;
-  for (const auto& [word, count] : counts)
-    if (count >= options.min_count && std::ranges::find(specials, word) == specials.end())
-      words.push_back({word, count});
-  require(!words.empty(), "--min-count {}: none of the {} different words of the training texts occurs so often",
-          options.min_count, counts.size());
-  std::ranges::sort(
-      words, [](const Entry& a, const Entry& b) { return a.count != b.count ? a.count > b.count : a.word < b.word; });
-  words.resize(std::min(words.size(), std::size_t(size - special_tokens)));
   std::vector<Entry> entries;
   for (const std::string_view special : specials) entries.push_back({std::string(special), 0});
-  std::ranges::move(words, std::back_inserter(entries));
+  for (const auto& [word, count] : counts)
+    if (count >= options.min_count && std::ranges::find(specials, word) == specials.end())
+      entries.push_back({word, count});
+  require(entries.size() > specials.size(),
+          "--min-count {}: none of the {} different words of the training texts occurs so often", options.min_count,
+          counts.size());
+  std::ranges::sort(entries.begin() + special_tokens, entries.end(), [](const Entry& a, const Entry& b) {
+    return a.count != b.count ? a.count > b.count : a.word < b.word;
+  });
+  entries.resize(std::min(entries.size(), std::size_t(size)));
   return std::make_unique<WordTokenizer>(std::move(entries), options.lower_case);
 }
 
