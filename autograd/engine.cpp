@@ -1,6 +1,7 @@
 // Recording of operations, and the backward pass.
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <mutex>
 #include <unordered_map>
 #include <unordered_set>
@@ -218,17 +219,11 @@ Variable output_of(std::shared_ptr<Node> node, int index, Tensor value) {
 }
 
 bool should_record(std::initializer_list<const Variable*> inputs) {
-  if (!recording.on) return false;
-  for (const Variable* input : inputs)
-    if (input->requires_grad()) return true;
-  return false;
+  return recording.on && std::any_of(inputs.begin(), inputs.end(), std::mem_fn(&Variable::requires_grad));
 }
 
 bool should_record(const std::vector<Variable>& inputs) {
-  if (!recording.on) return false;
-  for (const Variable& input : inputs)
-    if (input.requires_grad()) return true;
-  return false;
+  return recording.on && std::any_of(inputs.begin(), inputs.end(), std::mem_fn(&Variable::requires_grad));
 }
 
 Variable or_zeros(const Variable& gradient, const Tensor& output) {
@@ -349,8 +344,7 @@ class Node::Pass {
     for (std::size_t k = 0; k < gradients.size(); ++k) {
       if (!gradients[k].defined() || !node.needs(k) || !leads_to_inputs(node.inputs_[k])) continue;
       if (recording.anomaly) check_finite(node.name_, node.scope_, gradients[k].value(), "gradient");
-      Variable gradient = std::move(gradients[k]);
-      deliver(node.inputs_[k], std::move(gradient));
+      deliver(node.inputs_[k], std::move(gradients[k]));
     }
     if (options_.leaf_finished) finish_leaves(node);
     if (!options_.retain_graph && !options_.create_graph) free(node);
@@ -445,7 +439,6 @@ class Node::Pass {
 
   /// Where the gradients for this edge are added up, if that is one place and one has arrived there; null otherwise.
   Variable* arrived_at(const Edge& edge) {
-    if (reach_ == Reach::up_to_inputs) return nullptr;
     if (edge.node)
       return edge.node->pass_.load(std::memory_order_relaxed) == this ? &edge.node->pending_[edge.output] : nullptr;
     if (inputs_) {
@@ -532,9 +525,9 @@ Gradients grad(const Variable& root, const std::vector<Variable>& inputs, const 
   return results;
 }
 
-Gradients partial_gradients(const Variable& output, const std::vector<Variable>& inputs, const Variable& gradient) {
-  Gradients results =
-      Node::Pass({.create_graph = true}, &inputs, Node::Pass::Reach::up_to_inputs).run(output, gradient);
+Gradients partial_gradients(const Variable& output, const std::vector<Variable>& inputs, const Variable& gradient,
+                            const BackwardOptions& options) {
+  Gradients results = Node::Pass(options, &inputs, Node::Pass::Reach::up_to_inputs).run(output, gradient);
   // If a variable occurs twice in `inputs`, both results are its whole gradient. The caller will add them, so only the
   // first one is kept.
   for (std::size_t k = 0; k < inputs.size(); ++k)

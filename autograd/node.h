@@ -161,10 +161,13 @@ bool should_record(const std::vector<Variable>& inputs);
 /// Makes the node of an operation on `inputs`. `name` must be a string literal.
 std::shared_ptr<Node> make_node(std::string_view name, const std::vector<Variable>& inputs, Node::Rule rule);
 
-/// Returns the gradients of `output` with respect to `inputs`, given the gradient `gradient` of `output`, and records
-/// their computation. For the `composed` function of a fused_rule(), which computes `output` again from `inputs` by
-/// small operations. The pass stops at `inputs`, even if other operations made them.
-Gradients partial_gradients(const Variable& output, const std::vector<Variable>& inputs, const Variable& gradient = {});
+/// Returns the gradients of `output` with respect to `inputs`, given the gradient `gradient` of `output`; by default
+/// their computation is recorded. For a rule that computes `output` again from `inputs`, such as the `composed`
+/// function of a fused_rule(). The pass stops at `inputs`, even if other operations made them. Unlike in grad(), the
+/// gradient of an input that `output` does not depend on is undefined, and only the first of several equal inputs gets
+/// a gradient.
+Gradients partial_gradients(const Variable& output, const std::vector<Variable>& inputs, const Variable& gradient = {},
+                            const BackwardOptions& options = {.create_graph = true});
 
 /// The rule of an operation that has special kernels for its gradients. `fused` runs these kernels. `composed` computes
 /// the same gradients with differentiable operations; it is used under create_graph, when the backward pass is itself

@@ -29,11 +29,12 @@ std::vector<Variable> checked(const std::vector<Saved>& saved, const Node& node)
   return x;
 }
 
-/// One variable whose gradients are those of the outputs, weighted with g. An undefined g is zero.
+/// One variable whose gradients are those of the outputs, weighted with g. An undefined g is zero. Undefined if none of
+/// the outputs with a gradient depends on anything that f was given.
 Variable weighted_sum(const std::vector<Variable>& outputs, const Gradients& g) {
   Variable total;
   for (std::size_t k = 0; k < outputs.size(); ++k) {
-    if (!g[k].defined()) continue;
+    if (!g[k].defined() || !outputs[k].requires_grad()) continue;
     const Variable part = sum(outputs[k] * g[k]);
     total = total.defined() ? total + part : part;
   }
@@ -46,7 +47,7 @@ Gradients recorded_gradients(const std::vector<Variable>& outputs, const std::ve
                              const Gradients& g) {
   Gradients all(wanted.size());
   for (std::size_t k = 0; k < outputs.size(); ++k) {
-    if (!g[k].defined()) continue;
+    if (!g[k].defined() || !outputs[k].requires_grad()) continue;
     const Gradients of_one = partial_gradients(outputs[k], wanted, g[k]);
     for (std::size_t i = 0; i < all.size(); ++i)
       if (of_one[i].defined()) all[i] = all[i].defined() ? all[i] + of_one[i] : of_one[i];
@@ -66,14 +67,8 @@ Gradients gradients_of(const Call& call, const Gradients& g, const Node& node) {
   wanted.insert(wanted.end(), parameters.begin(), parameters.end());
   const std::vector<Variable> outputs = call.repeat(inputs);
   if (is_recorded) return recorded_gradients(outputs, wanted, g);
-  std::vector<Variable> leaves;
-  std::vector<std::size_t> places;
-  for (std::size_t k = 0; k < wanted.size(); ++k)
-    if (node.needs(k)) leaves.push_back(wanted[k]), places.push_back(k);
-  const Gradients found = grad(weighted_sum(outputs, g), leaves);
-  Gradients all(wanted.size());
-  for (std::size_t k = 0; k < places.size(); ++k) all[places[k]] = found[k];
-  return all;
+  const Variable total = weighted_sum(outputs, g);
+  return total.defined() ? partial_gradients(total, wanted, {}, {}) : Gradients(wanted.size());
 }
 
 }  // namespace

@@ -115,6 +115,19 @@ BOOST_AUTO_TEST_CASE(nothing_of_the_way_is_kept) {
   BOOST_TEST(again < 2 * x.value().bytes());
 }
 
+BOOST_AUTO_TEST_CASE(only_what_the_results_depend_on_gets_a_gradient) {
+  const Variable x = random_input({3}, 1), weight = random_input({3}, 2), unused = random_input({3}, 3);
+  auto part = [&](const std::vector<Variable>& in) { return std::vector<Variable>{in[0] * weight, weight.detach()}; };
+  const std::vector<Variable> z = recompute("part", part, {x}, {weight, unused, weight});  // one is listed twice
+  backward(sum(z[1]) + sum(x), {}, {.retain_graph = true});
+  BOOST_TEST(!weight.grad().defined());
+  backward(sum(z[0]));
+  BOOST_TEST(weight.grad().value().to_vector<double>() == x.value().to_vector<double>());
+  BOOST_TEST(!unused.grad().defined());
+  const Variable loss = sum(recompute("part", part, {x}, {})[1]) + sum(x);
+  BOOST_TEST(sum(grad(loss, {x}, {}, {.create_graph = true})[0]).item() == 3);
+}
+
 BOOST_AUTO_TEST_CASE(without_a_gradient_it_is_a_plain_call) {
   int calls = 0;
   const Variable x(random_input({3}, 1).value());
