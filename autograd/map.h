@@ -2,14 +2,12 @@
 /// the derivative comes from evaluating the functor on dual numbers (tensor/formula/dual.h).
 #pragma once
 #include <array>
+#include <tuple>
 
 #include "autograd/node.h"
 #include "tensor/map.h"
 
 namespace fovea {
-
-template <class F, class... In>
-Variable map(const F& f, const Variable& first, const In&... rest);
 
 /// Returns f(x...) of the values x, as a constant.
 template <class F, class... In>
@@ -27,17 +25,6 @@ Variable map_by_rule(const GradientTimes&, const Variable& gradient, const Varia
 Variable map_by_rule(const GradientOver&, const Variable& gradient, const Variable& divisor);
 Variable map_by_rule(const Affine&, const Variable& x);
 
-/// The backward pass of map(f, x...): given the gradient `g` of the result, returns g · ∂f/∂x_k for each input x_k that
-/// needs a gradient.
-template <class F, std::size_t n, std::size_t... k>
-Gradients map_gradients(const F& f, const Variable& g, const std::array<Saved, n>& inputs, const Node& node,
-                        std::index_sequence<k...>) {
-  Gradients out(n);
-  for (std::size_t wrt = 0; wrt < n; ++wrt)
-    if (node.needs(wrt)) out[wrt] = map(differentiated(f, static_cast<int>(wrt)), g, inputs[k].get(node)...);
-  return out;
-}
-
 /// Returns f(x...), element by element, with broadcasting. Can be differentiated twice; arithmetic functors any number
 /// of times.
 template <class F, class... In>
@@ -47,11 +34,17 @@ Variable map(const F& f, const Variable& first, const In&... rest) {
   Tensor value = map_values(f, first, rest...);
   if (!should_record({&first, &static_cast<const Variable&>(rest)...})) return Variable(std::move(value));
   if constexpr (derivative_order<F> < 2) {
-    return record(
-        F::name, std::move(value), {first, rest...},
-        [f, inputs = std::array<Saved, n>{Saved(first), Saved(rest)...}](const Gradients& g, const Node& node) {
-          return map_gradients(f, g[0], inputs, node, std::make_index_sequence<n>{});
-        });
+    auto rule = [f, inputs = std::array<Saved, n>{Saved(first), Saved(rest)...}](const Gradients& g, const Node& node) {
+      Gradients out(n);
+      for (std::size_t k = 0; k < n; ++k) {  // the gradient of input k is g · ∂f/∂x_k
+        auto of_input = [&](const auto&... x) {
+          return map(differentiated(f, static_cast<int>(k)), g[0], x.get(node)...);
+        };
+        if (node.needs(k)) out[k] = std::apply(of_input, inputs);
+      }
+      return out;
+    };
+    return record(F::name, std::move(value), {first, rest...}, std::move(rule));
   } else {
     return record(F::name, std::move(value), {first, rest...}, [](const Gradients&, const Node&) -> Gradients {
       fail("{}: element-wise functions are differentiated twice, not three times", F::name);

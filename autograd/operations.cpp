@@ -351,15 +351,12 @@ std::vector<Variable> slices(const Variable& x, int dim) {
   dim = x.value_for("slices").shape().dimension("slices", dim);
   std::shared_ptr<Node> node;
   if (should_record({&x}))
-    node = make_node("slices", {x},
-                     [dim, shape = x.shape(), dtype = x.dtype(), device = x.device()](const Gradients& g, const Node&) {
-                       Shape one = shape;
-                       one[dim] = 1;
-                       Gradients pieces = g;
-                       for (Variable& piece : pieces)
-                         if (!piece.defined()) piece = Tensor::zeros(one, dtype, device);
-                       return Gradients{concat(pieces, dim)};
-                     });
+    node = make_node("slices", {x}, [dim, device = x.device()](const Gradients& g, const Node& node) {
+      Gradients pieces = g;
+      for (Variable& piece : pieces)
+        if (!piece.defined()) piece = Tensor::zeros(node.output_shapes()[0], node.dtype(), device);
+      return Gradients{concat(pieces, dim)};
+    });
   std::vector<Variable> out;
   for (std::int64_t t = 0; t < x.size(dim); ++t) {
     Tensor slice = x.value().slice(dim, t, t + 1);

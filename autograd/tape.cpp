@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <sstream>
 #include <unordered_set>
 
 #include "autograd/node.h"
@@ -14,17 +15,13 @@ namespace {
 /// chain of nodes would overflow the stack.
 std::vector<const Node*> reachable(const Variable& root) {
   std::unordered_set<const Node*> seen;
-  std::vector<const Node*> found, open;
+  std::vector<const Node*> found;
   auto visit = [&](const Node* node) {
-    if (node && seen.insert(node).second) open.push_back(node);
+    if (node && seen.insert(node).second) found.push_back(node);
   };
   visit(root.node().get());
-  while (!open.empty()) {
-    const Node* node = open.back();
-    open.pop_back();
-    found.push_back(node);
-    for (const Edge& edge : node->inputs()) visit(edge.node.get());
-  }
+  for (std::size_t k = 0; k < found.size(); ++k)
+    for (const Edge& edge : found[k]->inputs()) visit(edge.node.get());
   std::sort(found.begin(), found.end(), [](const Node* a, const Node* b) { return a->sequence() < b->sequence(); });
   return found;
 }
@@ -38,6 +35,13 @@ std::map<const Node*, int> numbered(const std::vector<const Node*>& nodes) {
   std::map<const Node*, int> numbers;
   for (const Node* node : nodes) numbers[node] = static_cast<int>(numbers.size()) + 1;
   return numbers;
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
 }
 
 std::size_t output_bytes(const Node& node) {
@@ -76,14 +80,8 @@ std::string tape_text(const Variable& root) {
     text += fmt::format("{:>4}  {:<28} {:<14} {:>7} B{}{}\n", fmt::format("#{}", numbers[node]),
                         fmt::format("{}({})", node->name(), inputs), shapes, output_bytes(*node),
                         node->scope().empty() ? "" : "  in ", node->scope());
-    for (const Tensor& value : node->output_values()) {
-      std::string rows = values_text(value);
-      for (std::size_t at = 0; at != std::string::npos;) {
-        std::size_t end = rows.find('\n', at);
-        text += fmt::format("      {}\n", rows.substr(at, end == std::string::npos ? end : end - at));
-        at = end == std::string::npos ? end : end + 1;
-      }
-    }
+    for (const Tensor& value : node->output_values())
+      for (const std::string& line : lines_of(values_text(value))) text += fmt::format("      {}\n", line);
   }
   return text;
 }
@@ -105,11 +103,8 @@ std::vector<TapeNode> tape_graph(const Variable& root) {
       if (!edge.node && edge.leaf) drawn.inputs.push_back(place_of_leaf(*edge.leaf));
     }
     for (const Shape& shape : node->output_shapes()) drawn.lines.push_back(shape.str());
-    for (const Tensor& value : node->output_values()) {
-      const std::string rows = values_text(value, 12) + "\n";
-      for (std::size_t at = 0, end; (end = rows.find('\n', at)) != std::string::npos; at = end + 1)
-        drawn.lines.push_back(rows.substr(at, end - at));
-    }
+    for (const Tensor& value : node->output_values())
+      for (const std::string& line : lines_of(values_text(value, 12))) drawn.lines.push_back(line);
     places[node] = graph.size();
     graph.push_back(std::move(drawn));
   }
