@@ -397,6 +397,7 @@ Variable concat(const std::vector<Variable>& pieces, int dim) {
 
 Variable cast(const Variable& x, DType dtype) {
   if (x.value_for("cast").dtype() == dtype) return x;
+  require(is_float(dtype), "cast: {} to {}; a variable is cast to a floating-point type", x, name(dtype));
   return record("cast", x.value().to(dtype), {x}, [before = x.dtype()](const Variable& g) { return cast(g, before); });
 }
 
@@ -437,6 +438,8 @@ struct BinaryCrossEntropy {
 }  // namespace
 
 Variable binary_cross_entropy(const Variable& logits, const Tensor& targets) {
+  require(logits.value_for("binary_cross_entropy").shape() == targets.shape(),
+          "binary_cross_entropy: the logits are {}, the targets {}; both must have one shape", logits, targets);
   return map(BinaryCrossEntropy{}, logits, Variable(targets));
 }
 

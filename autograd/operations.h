@@ -97,7 +97,8 @@ std::vector<Variable> slices(const Variable& x, int dim);
 Variable select(const Variable& x, int dim, std::int64_t index);
 /// Concatenates the pieces along `dim`.
 Variable concat(const std::vector<Variable>& pieces, int dim);
-/// Converts x to another floating-point type. The backward pass converts the gradient to x's type.
+/// Converts x to another floating-point type; throws Error for other types. The backward pass converts the gradient to
+/// x's type.
 Variable cast(const Variable& x, DType dtype);
 
 // ---- Picking by index ----
@@ -147,7 +148,7 @@ struct CrossEntropyOptions {
 /// targets [N] are i32 or i64.
 Variable cross_entropy(const Variable& logits, const Tensor& targets, const CrossEntropyOptions& options = {});
 /// Returns −t log σ(x) − (1 − t) log σ(−x), element by element, where x is a logit and t in [0, 1] its target. Targets
-/// have the shape of the logits and get no gradient.
+/// have the shape of the logits, otherwise it throws Error, and get no gradient.
 Variable binary_cross_entropy(const Variable& logits, const Tensor& targets);
 
 // ---- Recurrence ----

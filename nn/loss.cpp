@@ -41,8 +41,8 @@ struct CountedRows {
   Tensor place;   ///< of each row among the N, i64; N for a row that is not among them
 };
 
-/// The rows whose target is not ignored, on `device`; all rows if the targets are on a GPU: the host would have to wait
-/// for their number. The ignored ones of them have no loss.
+/// The rows whose target is not ignored, on `device`. If the targets are on a GPU, all rows, because the host would
+/// have to wait for the number of the others; the ignored ones get a loss of 0.
 CountedRows counted_rows(const Tensor& targets, std::int64_t ignored, Device device) {
   // kernels of a GPU take i64, and targets that come from the CPU are cast there
   const bool is_cast = device != Device::cpu && targets.dtype() == DType::i32;
@@ -88,8 +88,8 @@ void add_unsmoothed(Tensor& total, const Tensor& logits, const Tensor& log_sum_e
 
 /// Adds the loss of one block of N rows to `total`, together with its gradients with respect to weight and bias, which
 /// the first block writes. Writes the gradient with respect to the block's states to `states_gradient`, unless that is
-/// undefined. states [N, n], weight [n, V], bias [V] or undefined, targets [N]. `reports`: the loss without smoothing
-/// is wanted.
+/// undefined. states [N, n], weight [n, V], bias [V] or undefined, targets [N]. `reports` says whether the loss without
+/// smoothing is wanted.
 void add_block(LossAndGradients& total, const Tensor& states, const Tensor& weight, const Tensor& bias,
                const Tensor& targets, const CrossEntropyOptions& options, bool reports, Tensor states_gradient) {
   const Tensor logits = bias.defined() ? matmul_plus_bias(states, weight, bias) : matmul(states, weight);
@@ -166,12 +166,10 @@ Variable projected_cross_entropy(const Variable& states, const Variable& weight,
   auto fused = [](const Kept& kept, const Gradients& g, const Node&) {
     Gradients gradients;
     for (const Tensor& of_one : {kept.result.states, kept.result.weight, kept.result.bias}) {
-      Tensor gradient;
-      if (of_one.defined()) {
-        gradient = Tensor::empty_like(of_one);  // in the order of the weight, which may be a transposed embedding
-        map_into(gradient, Multiply{}, of_one, g[0].value());
-      }
-      gradients.push_back(gradient.defined() ? Variable(gradient) : Variable());
+      Variable& gradient = gradients.emplace_back();
+      if (!of_one.defined()) continue;
+      gradient = Tensor::empty_like(of_one);  // in the order of the weight, which may be a transposed embedding
+      map_into(gradient.value(), GradientTimes{}, g[0].value(), of_one);
     }
     return gradients;
   };
@@ -187,8 +185,6 @@ Variable projected_cross_entropy(const Variable& states, const Variable& weight,
 }
 
 Variable binary_cross_entropy_loss(const Variable& logits, const Tensor& targets, Total total) {
-  require(logits.shape() == targets.shape(),
-          "binary_cross_entropy_loss: the logits are {}, the targets {}; both must have one shape", logits, targets);
   Variable losses = binary_cross_entropy(logits, targets);
   return total == Total::mean ? mean(losses) : sum(losses);
 }

@@ -342,6 +342,8 @@ BOOST_AUTO_TEST_CASE(errors_name_operation_shapes_and_rule) {
              "mean: computes in f32 or f64, not bool; cast the tensor first");
   BOOST_TEST(message([&] { select(a, 1, 20); }) == "select: index 20 is out of range for dimension 1 of [8, 20, 64]");
   BOOST_TEST(message([&] { select(a, 3, 0); }) == "select: dimension 3 is out of range for [8, 20, 64]; use -3 to 2");
+  BOOST_TEST(message([&] { cast(a, DType::i64); }) ==
+             "cast: f64 [8, 20, 64] to i64; a variable is cast to a floating-point type");
   BOOST_TEST(message([&] { Variable(Tensor::zeros({2}, DType::i32), true); }) ==
              "Variable: only floating-point tensors have gradients, not i32 [2]");
 }

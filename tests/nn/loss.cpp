@@ -82,6 +82,8 @@ BOOST_AUTO_TEST_CASE(projected_cross_entropy_is_a_product_and_a_loss_and_passes_
   Variable nothing = projected_cross_entropy(states, weight, {}, none, {.ignored = 0});
   BOOST_TEST(nothing.item() == 0);
   BOOST_TEST(grad(nothing, {weight})[0].value().to_vector<double>() == std::vector<double>(12, 0));
+  Variable diverged = projected_cross_entropy(states * std::nan(""), weight, {}, none, {.ignored = 1});
+  BOOST_TEST(grad(diverged * 0.0, {weight})[0].value().to_vector<double>() == std::vector<double>(12, 0));
 }
 
 BOOST_AUTO_TEST_CASE(the_loss_of_four_million_logits_takes_the_launches_of_a_few, *not_on_the_cpu()) {
@@ -135,8 +137,7 @@ BOOST_AUTO_TEST_CASE(losses_refuse_what_does_not_fit) {
              "cross_entropy_loss: all 2 targets are -100, the ignored one; a mean needs at least one other target");
   BOOST_TEST(error_of([&] {
                binary_cross_entropy_loss(logits, random_tensor({2, 4}, 1));
-             }) ==
-             "binary_cross_entropy_loss: the logits are f64 [2, 5], the targets f64 [2, 4]; both must have one shape");
+             }) == "binary_cross_entropy: the logits are f64 [2, 5], the targets f64 [2, 4]; both must have one shape");
   const Variable states(random_tensor({2, 3}, 1)), no_classes(here(Tensor::zeros({3, 0}, DType::f64)));
   BOOST_TEST(error_of([&] {
                projected_cross_entropy(states, no_classes, {}, Tensor::from<std::int32_t>({0, 1}, {2})).item();
