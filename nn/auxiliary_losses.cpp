@@ -12,16 +12,16 @@ namespace {
 
 thread_local AuxiliaryLosses* innermost = nullptr;
 
-/// The mean over heads, and over the first lengths[b] of the I queries of sentence b. values [B or 1, H, I or 1] →
-/// [B or 1].
+/// The mean over heads, and over the first lengths[b] of the I queries of sentence b; 0 without queries. values [B or
+/// 1, H, I or 1] → [B or 1].
 Variable mean_over_queries(const Variable& values, const Tensor& lengths) {
   const Variable of_query = mean(values, {1});  // [B, I]
   const std::int64_t I = of_query.size(1);
   if (I == 1) return squeeze(of_query, 1);
   const Tensor count = lengths.to(of_query.device()).to(of_query.dtype()).reshape({-1, 1});
   const Tensor is_real = real_positions(lengths, I, of_query.device());  // [B, I]
-  const Variable zero = constant_like(of_query, 0);
-  return squeeze(sum(where(is_real, of_query, zero), {1}, true) / Variable(count), 1);
+  const Variable zero = constant_like(of_query, 0), one = constant_like(of_query, 1);
+  return squeeze(sum(where(is_real, of_query, zero), {1}, true) / maximum(count, one), 1);
 }
 
 }  // namespace

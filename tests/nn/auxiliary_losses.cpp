@@ -58,6 +58,7 @@ BOOST_AUTO_TEST_CASE(a_term_is_the_mean_over_heads_and_real_queries) {
   losses.add(&losses, 0.5, example());
   check_close(per_sentence(losses, {3, 3}), {0.5 * 3, 0.5 * 30});
   check_close(per_sentence(losses, {1, 2}), {0.5 * 2, 0.5 * 25});
+  check_close(per_sentence(losses, {0, 2}), {0, 0.5 * 25});
 }
 
 BOOST_AUTO_TEST_CASE(lengths_that_a_module_knows_win) {
