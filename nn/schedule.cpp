@@ -7,6 +7,8 @@
 #include <numbers>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "tensor/error.h"
 #include "tensor/support/in_quotes.h"
 #include "tensor/support/suggestion.h"
@@ -71,13 +73,6 @@ const std::vector<Schedule::Kind>& kinds() {
 }
 
 template <class Named>
-std::string names(const std::vector<Named>& all) {
-  std::string text;
-  for (const Named& one : all) text += (text.empty() ? "" : ", ") + std::string(one.name);
-  return text;
-}
-
-template <class Named>
 const Named* named(const std::vector<Named>& all, std::string_view name) {
   auto found = std::find_if(all.begin(), all.end(), [&](const Named& one) { return one.name == name; });
   return found == all.end() ? nullptr : &*found;
@@ -89,7 +84,7 @@ std::string remedy(const std::vector<Named>& all, std::string_view name) {
   std::vector<std::string> candidates;
   for (const Named& one : all) candidates.emplace_back(one.name);
   std::string meant = did_you_mean(name, candidates);
-  return meant.empty() ? "; there are " + names(all) : meant;
+  return meant.empty() ? fmt::format("; there are {}", fmt::join(candidates, ", ")) : meant;
 }
 
 /// Splits a description name(key=value, key=value) into tokens. Mistakes throw Error with their column.
@@ -157,6 +152,12 @@ void read_value(Reader& reader, const Schedule::Kind& kind, Values& values) {
   if (!values.emplace(key->name, value).second) reader.wrong(fmt::format("{} is given twice", word), column);
 }
 
+void require_floor_below_rate(std::string_view schedule, const Values& values) {
+  if (auto floor = values.find("floor"); floor != values.end())
+    require(floor->second <= values.at("rate"), "schedule {}: floor is {}; it must be at most the rate, {}",
+            in_quotes(schedule), floor->second, values.at("rate"));
+}
+
 }  // namespace
 
 Schedule Schedule::parse(std::string_view text, std::int64_t updates) {
@@ -172,9 +173,7 @@ Schedule Schedule::parse(std::string_view text, std::int64_t updates) {
   }
   if (!reader.at_end()) reader.wrong("unexpected text after the schedule's end");
   for (const Key& key : schedule.kind_->keys) schedule.values_.emplace(key.name, key.value);  // those that are left out
-  if (auto floor = schedule.values_.find("floor"); floor != schedule.values_.end())
-    require(floor->second <= schedule.values_.at("rate"), "schedule {}: floor is {}; it must be at most the rate, {}",
-            in_quotes(text), floor->second, schedule.values_.at("rate"));
+  require_floor_below_rate(text, schedule.values_);
   if (auto end = schedule.values_.find("updates"); end != schedule.values_.end() && end->second == 0)
     end->second = static_cast<double>(updates);
   return schedule;
@@ -192,6 +191,7 @@ Schedule Schedule::with_peak(double peak) const {
     if (auto value = other.values_.find(key); value != other.values_.end()) value->second = peak;
   if (auto scale = other.values_.find("scale"); scale != other.values_.end())
     scale->second = peak * std::sqrt(values_.at("dim") * values_.at("warmup"));
+  require_floor_below_rate(other.str(), other.values_);
   return other;
 }
 

@@ -26,7 +26,8 @@ class Schedule {
   /// The learning rate of the next update, after `updates` updates have been made, in epoch `epoch`.
   double rate(std::int64_t updates, std::int64_t epoch = 1) const;
 
-  /// The same schedule with another peak: `rate` or `peak`; for noam the rate at the end of the warm-up.
+  /// The same schedule with another peak: `rate` or `peak`; for noam the rate at the end of the warm-up. Throws
+  /// Error for a negative peak, and for one below the floor of cosine.
   Schedule with_peak(double peak) const;
   /// The number of updates of the warm-up; 0: there is none.
   double warmup() const;

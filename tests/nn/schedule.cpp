@@ -68,6 +68,9 @@ BOOST_AUTO_TEST_CASE(another_peak_is_the_largest_rate) {
     for (std::int64_t u = 0; u < 100; ++u) largest = std::max(largest, schedule.rate(u));
     BOOST_TEST(std::abs(largest - 0.037) < 1e-12, text);
   }
+  BOOST_TEST(error_of([] { Schedule::parse("cosine(floor=1e-4)", 100).with_peak(1e-5); }) ==
+             "schedule 'cosine(rate=1e-05, updates=100, warmup=0, floor=0.0001)': floor is 0.0001; it must be at most "
+             "the rate, 1e-05");
   BOOST_TEST(Schedule::parse("noam(warmup=15)").warmup() == 15);
   BOOST_TEST(Schedule::parse("halving").warmup() == 0);
 }
