@@ -117,14 +117,13 @@ void overwrite_by_parents(Tensor& x, const std::vector<std::int64_t>& parents, s
 
 }  // namespace
 
-void DecoderMemory::PrefixRows::reorder(const Tensor& parents) {
+void DecoderMemory::PrefixRows::reorder(const std::vector<std::int64_t>& parents, const Tensor& index) {
   const Tensor& from = rows.value();
-  const std::vector<std::int64_t> wanted = parents.to_vector<std::int64_t>();
-  if (!grad_enabled() && from.is_contiguous() && from.device() == Device::cpu && parents_stay(wanted, from.size(0)))
-    return overwrite_by_parents(rows.value(), wanted, length);
-  Tensor to = room_for(from, parents.size(0), std::max(from.size(1), length + 1));
+  if (!grad_enabled() && from.is_contiguous() && from.device() == Device::cpu && parents_stay(parents, from.size(0)))
+    return overwrite_by_parents(rows.value(), parents, length);
+  Tensor to = room_for(from, std::ssize(parents), std::max(from.size(1), length + 1));
   auto used = [this](const Tensor& x) { return x.slice(1, 0, length).reshape({x.size(0), -1}); };
-  if (length > 0 && from.elements() > 0) gather_rows_into(used(from), parents, used(to));
+  if (length > 0 && from.elements() > 0) gather_rows_into(used(from), index.to(from.device()), used(to));
   rows = to;
 }
 
@@ -151,7 +150,7 @@ void DecoderMemory::reorder(const std::vector<std::int64_t>& parents) {
   }
   for (auto& [key, state] : step_states_)
     if (state.defined()) state = picked_rows(state.value(), index.to(state.device()));
-  for (auto& [key, prefix] : prefix_rows_) prefix.reorder(index.to(prefix.rows.device()));
+  for (auto& [key, prefix] : prefix_rows_) prefix.reorder(parents, index);
   if (sources != sources_) set_sources(std::move(sources));
 }
 

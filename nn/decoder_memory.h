@@ -80,7 +80,8 @@ class DecoderMemory {
     Variable rows;
     std::int64_t length = 0;
     void append(const Variable& added);
-    void reorder(const Tensor& parents);
+    /// `index` is a tensor of the parents, on any device.
+    void reorder(const std::vector<std::int64_t>& parents, const Tensor& index);
   };
 
   struct SourceRows {
