@@ -123,11 +123,17 @@ class Decoding {
     return {row, token, sortable(live[row].log_probability + logit - log_total)};
   }
 
-  /// Adds a node for a continuation's token and returns its index.
-  std::int64_t add_node(const Continuation& next) {
-    nodes_.push_back(
-        {live[next.row].last, next.token, options_.alignments ? alignments_[next.row] : std::vector<float>()});
-    return std::ssize(nodes_) - 1;
+  /// Returns the finished hypothesis whose </s> is the token of `last`.
+  Hypothesis finished(const Continuation& last, double score) {
+    const std::int64_t end = add_node(last);
+    Hypothesis out{.tokens = {}, .log_probability = last.log_probability, .score = score};
+    for (std::int64_t at = end; at >= 0; at = node(at).before) {
+      if (at != end) out.tokens.push_back(node(at).token);
+      if (options_.alignments) out.alignment.push_back(node(at).alignment);
+    }
+    std::reverse(out.tokens.begin(), out.tokens.end());
+    std::reverse(out.alignment.begin(), out.alignment.end());
+    return out;
   }
 
   /// Replaces the live hypotheses by the continuations `next`.
@@ -142,18 +148,6 @@ class Decoding {
     for (std::size_t row = 0; row < parents.size(); ++row) moved |= parents[row] != static_cast<std::int64_t>(row);
     live = std::move(next_live);
     if (moved && !live.empty()) state_.memory.reorder(parents);
-  }
-
-  /// Returns the finished hypothesis whose </s> is the node with index `last`.
-  Hypothesis hypothesis(std::int64_t last, double log_probability, double score) const {
-    Hypothesis out{.tokens = {}, .log_probability = log_probability, .score = score};
-    for (std::int64_t at = last; at >= 0; at = node(at).before) {
-      if (at != last) out.tokens.push_back(node(at).token);
-      if (options_.alignments) out.alignment.push_back(node(at).alignment);
-    }
-    std::reverse(out.tokens.begin(), out.tokens.end());
-    std::reverse(out.alignment.begin(), out.alignment.end());
-    return out;
   }
 
   /// Number of tokens, without <s>, of every live hypothesis. Call it after step().
@@ -172,6 +166,12 @@ class Decoding {
             sentence, options_.end, at + 1, prefix.size());
   }
   const TokenNode& node(std::int64_t at) const { return nodes_[static_cast<std::size_t>(at)]; }
+  /// Adds a node for a continuation's token and returns its index.
+  std::int64_t add_node(const Continuation& next) {
+    nodes_.push_back(
+        {live[next.row].last, next.token, options_.alignments ? alignments_[next.row] : std::vector<float>()});
+    return std::ssize(nodes_) - 1;
+  }
 
   /// Largest number of tokens before </s> in a hypothesis of this sentence.
   std::int64_t length_limit(std::size_t sentence) const {
@@ -307,14 +307,11 @@ class Beam {
   /// Whether `beam` hypotheses are finished and the worst one to be returned scores at least `best_live`, the score
   /// that the best live hypothesis has at its present length.
   bool is_done(double best_live) const {
-    if (finished_.size() < static_cast<std::size_t>(options_.beam)) return false;
-    std::vector<Hypothesis> found = best();
-    return found.back().score >= best_live;
+    return finished_.size() >= static_cast<std::size_t>(options_.beam) && best().back().score >= best_live;
   }
 
   void finish(Decoding& decoding, const Continuation& last) {
-    finished_.push_back(decoding.hypothesis(decoding.add_node(last), last.log_probability,
-                                            score(last.log_probability, decoding.length() + 1)));
+    finished_.push_back(decoding.finished(last, score(last.log_probability, decoding.length() + 1)));
   }
 
   const BeamOptions& options_;
@@ -324,17 +321,9 @@ class Beam {
 /// Copies tensors of R rows, [R, n] or [R], side by side to the host, where they are f64 [R, Σ n]. The host waits for a
 /// GPU once, and not for each tensor.
 std::vector<double> on_host(std::initializer_list<Tensor> parts) {
-  const Tensor& first = *parts.begin();
-  auto width = [](const Tensor& x) { return x.rank() == 1 ? 1 : x.size(1); };
-  std::int64_t all = 0;
-  for (const Tensor& x : parts) all += width(x);
-  Tensor joined = Tensor::empty({first.size(0), all}, DType::f64, first.device());
-  std::int64_t column = 0;
-  for (const Tensor& x : parts) {
-    joined.slice(1, column, column + width(x)).copy_from(x.reshape({x.size(0), -1}));
-    column += width(x);
-  }
-  return joined.to_vector<double>();
+  std::vector<Variable> columns;
+  for (const Tensor& x : parts) columns.emplace_back(x.to(DType::f64).reshape({x.size(0), -1}));
+  return concat(columns, 1).value().to_vector<double>();
 }
 
 /// Returns the logits of the tokens that forced() names, [R, 1]; those of rows without such a token mean nothing.
@@ -499,7 +488,7 @@ std::vector<Hypothesis> sample(SequenceModel& model, const DecodingBatch& batch,
       }
       const Continuation next = decoding.continuation(row, token, logits.select(0, token).item(), log_totals[row]);
       if (next.token == options.end)
-        out[from.sentence] = decoding.hypothesis(decoding.add_node(next), next.log_probability, next.log_probability);
+        out[from.sentence] = decoding.finished(next, next.log_probability);
       else
         alive.push_back(next);
     }
@@ -527,7 +516,7 @@ std::vector<Hypothesis> force(SequenceModel& model, const DecodingBatch& batch, 
       const std::size_t sentence = decoding.live[row].sentence;
       const Continuation next = decoding.continuation(row, decoding.forced(row), scores[2 * row], scores[2 * row + 1]);
       if (decoding.length() == batch.prefixes[sentence].size())
-        out[sentence] = decoding.hypothesis(decoding.add_node(next), next.log_probability, next.log_probability);
+        out[sentence] = decoding.finished(next, next.log_probability);
       else
         alive.push_back(next);
     }
