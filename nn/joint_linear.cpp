@@ -14,18 +14,9 @@ namespace {
 /// takes longer than a single product saves.
 constexpr std::int64_t fewest_rows = 256;
 
-/// Concatenates tensors along the last dimension, the only one in which their sizes may differ.
+/// Concatenates tensors along the last dimension.
 Tensor side_by_side(const std::vector<Tensor>& pieces) {
-  Shape shape = pieces[0].shape();
-  shape[-1] = 0;
-  for (const Tensor& piece : pieces) shape[-1] += piece.size(-1);
-  Tensor all = Tensor::empty(shape, pieces[0].dtype(), pieces[0].device());
-  std::int64_t begin = 0;
-  for (const Tensor& piece : pieces) {
-    all.slice(-1, begin, begin + piece.size(-1)).copy_from(piece);
-    begin += piece.size(-1);
-  }
-  return all;
+  return concat(std::vector<Variable>(pieces.begin(), pieces.end()), -1).value();
 }
 
 /// Whether the columns of `right` follow those of `left` in memory, so that both are columns of one larger tensor.
@@ -58,16 +49,15 @@ void for_stretches(std::size_t count, const IsJoint& is_joint, const Body& body)
 /// Adds g Wᵀ to `total`, where W is `weight`. An undefined `total` counts as 0. Works in place unless gradients are
 /// recorded.
 void add_product(Variable& total, const Variable& g, const Variable& weight) {
-  Variable transposed = transpose(weight, 0, 1);
-  if (grad_enabled()) {
-    Variable product = matmul(g, transposed);
-    total = total.defined() ? total + product : product;
-    return;
+  const Variable transposed = transpose(weight, 0, 1);
+  if (!total.defined()) {
+    total = matmul(g, transposed);
+  } else if (grad_enabled()) {
+    total = total + matmul(g, transposed);
+  } else {
+    Tensor sum = total.value();
+    gemm(g.value(), transposed.value(), sum, 1, 1);
   }
-  const bool first = !total.defined();
-  Tensor sum = first ? Tensor::empty({g.size(0), weight.size(0)}, g.dtype(), g.device()) : total.value();
-  gemm(g.value(), transposed.value(), sum, 1, first ? 0 : 1);
-  total = sum;
 }
 
 /// Weights and biases of layers that read one input.

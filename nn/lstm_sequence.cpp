@@ -28,38 +28,18 @@ namespace {
 /// Returns the time index of the step that is computed as number `step`, counted from 0.
 std::int64_t step_at(std::int64_t step, std::int64_t T, bool backward) { return backward ? T - 1 - step : step; }
 
-/// Splits x [T, ...] into its T slices. Records one node for all slices, so that the backward pass concatenates their
-/// gradients once.
-std::vector<Variable> unbind(const Variable& x) {
-  std::vector<Variable> out;
-  auto piece = [&](std::int64_t t) { return x.value().select(0, t); };
-  if (!should_record({&x})) {
-    for (std::int64_t t = 0; t < x.size(0); ++t) out.emplace_back(piece(t));
-    return out;
-  }
-  auto node = make_node("unbind", {x}, [device = x.device()](const Gradients& g, const Node& node) {
-    std::vector<Variable> pieces;
-    for (std::size_t t = 0; t < g.size(); ++t) {
-      Variable gradient = g[t].defined() ? g[t] : Tensor::zeros(node.output_shapes()[t], node.dtype(), device);
-      pieces.push_back(unsqueeze(gradient, 0));
-    }
-    return Gradients{concat(pieces, 0)};
-  });
-  for (std::int64_t t = 0; t < x.size(0); ++t) out.push_back(output_of(node, static_cast<int>(t), piece(t)));
-  return out;
-}
-
 }  // namespace
 
 LstmSequence lstm_sequence_composed(const Variable& input_gates, const Variable& hidden_weight,
                                     const LstmState& initial, const RealSteps& real, bool backward) {
   std::int64_t T = input_gates.size(0);
-  std::vector<Variable> gates = unbind(input_gates), hidden(gates.size());
+  std::vector<Variable> gates = slices(input_gates, 0), hidden(gates.size());
   LstmState state = initial;
   for (std::int64_t step = 0; step < T; ++step) {
     auto t = static_cast<std::size_t>(step_at(step, T, backward));
     const bool padded = static_cast<std::int64_t>(t) >= real.unpadded;
     const Tensor active = padded ? real.active.select(0, static_cast<std::int64_t>(t)) : Tensor();
+    gates[t] = squeeze(gates[t], 0);
     // padding may hold NaN, which second derivatives would multiply by 0
     if (padded) gates[t] = where(active, gates[t], constant_like(input_gates, 0));
     LstmState next = lstm_cell(gates[t] + matmul(state.hidden, hidden_weight), state.cell);
