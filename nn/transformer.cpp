@@ -24,10 +24,6 @@ AttentionShape attention_shape(const TransformerOptions& options, int layer, Pla
           .dropout = options.attention_dropout};
 }
 
-FeedForward::Options feed_forward_options(const TransformerOptions& options) {
-  return {.activation = options.activation, .dropout = options.feed_forward_dropout, .gated = options.gated};
-}
-
 /// Throws Error unless states are [B, T, d] and lengths fit them.
 void check_states(const char* what, const Variable& states, const Tensor& lengths) {
   require(states.rank() == 3, "{}: the states are {}; expected [B, T, d]", what, states);
@@ -61,19 +57,12 @@ Variable with_usable_padding(const Variable& states, const Tensor& lengths) {
                 });
 }
 
-/// Names sub-layers by their kind: "cross", "cross_2", "cross_3", ...
-class SubLayerNames {
- public:
-  std::string next(SubLayer::Kind kind) {
-    static constexpr std::array names{"attention", "cross", "feed_forward"};
-    int number = ++counts_[static_cast<std::size_t>(kind)];
-    std::string name = names[static_cast<std::size_t>(kind)];
-    return number == 1 ? name : fmt::format("{}_{}", name, number);
-  }
-
- private:
-  std::array<int, 3> counts_{};
-};
+/// The name of a sub-layer that is number `number`, from 1, of its kind: "cross", "cross_2", "cross_3", ...
+std::string sub_layer_name(SubLayer::Kind kind, int number) {
+  static constexpr std::array names{"attention", "cross", "feed_forward"};
+  const char* name = names[static_cast<std::size_t>(kind)];
+  return number == 1 ? name : fmt::format("{}_{}", name, number);
+}
 
 }  // namespace
 
@@ -88,14 +77,14 @@ SubLayers decoder_layer(const AttentionFactory& attention, const AttentionFactor
 TransformerLayer::TransformerLayer(const TransformerOptions& options, int layer, Place place,
                                    const SubLayers& sub_layers)
     : norm_(options.norm), causal_(place == Place::decoder), dropout_(options.dropout) {
-  SubLayerNames names;
+  std::array<int, 3> counts{};  // of the sub-layers of each kind so far
   for (const SubLayer& sub_layer : sub_layers) {
-    std::string name = names.next(sub_layer.kind);
+    const std::string name = sub_layer_name(sub_layer.kind, ++counts[static_cast<std::size_t>(sub_layer.kind)]);
     Part part;
     part.cross = sub_layer.kind == SubLayer::Kind::cross;
     if (sub_layer.kind == SubLayer::Kind::feed_forward) {
-      part.feed_forward =
-          std::make_unique<FeedForward>(options.model_dim, options.feed_forward_dim, feed_forward_options(options));
+      const FeedForward::Options block{options.activation, options.feed_forward_dropout, options.gated};
+      part.feed_forward = std::make_unique<FeedForward>(options.model_dim, options.feed_forward_dim, block);
       child(name, *part.feed_forward);
     } else {
       part.attention = sub_layer.attention(attention_shape(options, layer, part.cross ? Place::cross : place));
