@@ -172,8 +172,9 @@ Variable RecurrentModel::run(DecoderState& state, const Variable& embedded, std:
     ++state.position;
     results.push_back(unsqueeze(result, 1));
   }
+  const Variable all = concat(results, 1);  // throws if there are no steps
   if (traces) *traces = {joined_trace(steps, attention_->name())};
-  return concat(results, 1);
+  return all;
 }
 
 Variable RecurrentModel::before_output(const Variable& results) const {
