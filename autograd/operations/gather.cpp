@@ -67,8 +67,8 @@ Tensor scatter_add_last(const Tensor& x, const Tensor& index, std::int64_t size)
   return out;
 }
 
-/// A table that is read in several places, or is an output layer too, may have a gradient already when the rule comes:
-/// the rows are added to it, and the table is not walked again.
+/// If the table is read in several places, or is an output layer's weight too, a gradient of it may have arrived before
+/// this rule runs. The rule adds its rows to that gradient, so that the engine need not add two whole tables.
 Variable gather_rows(const Variable& table, const Tensor& index) {
   return record("gather_rows", gather_rows(table.value_for("gather_rows"), index), {table},
                 [index = SavedTensor(index, "index")](const Variable& g, const Node& node) {

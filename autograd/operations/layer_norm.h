@@ -19,12 +19,13 @@ struct LayerNormResult {
 
 /// Normalises each row of `x` [..., n]: (x − mean) · inverse_deviation · gain + bias. `x` is f32 or f64 with n ≥ 1;
 /// `gain` and `bias` are [n], of the type of `x`. Rows of any finite elements are normalised, also where the squares of
-/// the elements are too large or too small for their type. A row of equal elements gives the bias exactly.
+/// the elements are too large or too small for their type. A row of equal elements gives the bias exactly, or NaN if
+/// epsilon is 0.
 LayerNormResult layer_norm(const Tensor& x, const Tensor& gain, const Tensor& bias, double epsilon);
 
 struct AddNormResult {
   LayerNormResult norm;
-  Tensor sum;  ///< that was normalised, [..., n]
+  Tensor sum;  ///< the sum that was normalised, [..., n]
 };
 
 /// The sum of a residual connection and its layer norm, in one kernel: normalises residual + dropout(update + number).

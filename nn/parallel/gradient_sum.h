@@ -55,9 +55,9 @@ class GradientSum {
   std::vector<Variable> parameters_;
   std::vector<Bucket> buckets_;
   std::unordered_map<const void*, Place> places_;     ///< by Variable::id()
-  std::vector<std::unique_ptr<PendingSum>> pending_;  ///< those of the first buckets
+  std::vector<std::unique_ptr<PendingSum>> pending_;  ///< the sums of the buckets that have been sent, in order
+  std::size_t arrived_ = 0;                           ///< the number of finished sums at the front of pending_
   double seconds_waited_ = 0;
-  std::size_t arrived_ = 0;  ///< of pending_, in order
 };
 
 }  // namespace fovea

@@ -25,7 +25,7 @@ struct SharedSum {
   Tensor own;                           ///< this process's addends, [n]; gaps between sections must be finite
   Tensor total;                         ///< the sums, [n], of the same type and on the same device
   std::vector<std::uint8_t> has_own;    ///< for each section, 1 if this process has an addend
-  std::vector<std::uint8_t> has_total;  ///< for each section, 1 if any process had one; other totals are undefined
+  std::vector<std::uint8_t> has_total;  ///< for each section, 1 if any process had one; if 0, `total` means nothing
 };
 
 /// Thrown by a call that waits for a process that has ended or does not answer. The remaining process of the lowest
