@@ -195,10 +195,10 @@ class OffsetSums {
       __syncthreads();
       ends[threadIdx.x] = low_[number], ends[threads + threadIdx.x] = high_[number];
       __syncthreads();
-      if (threadIdx.x > 1) return;
-      T sum = T(0);
-      for (int r = 0; r < threads; ++r) sum += ends[static_cast<int>(threadIdx.x) * threads + r];
-      if (threadIdx.x == 0 || call_.clips[k] > 0) to_[number].at(0, threadIdx.x == 0 ? 0 : 2 * call_.clips[k]) += sum;
+      if (threadIdx.x > 0) return;  // a table of one entry has both ends there
+      T low = T(0), high = T(0);
+      for (int r = 0; r < threads; ++r) low += ends[r], high += ends[threads + r];
+      to_[number].at(0, 0) += low, to_[number].at(0, 2 * call_.clips[k]) += high;
     });
   }
 
@@ -345,8 +345,9 @@ class QueryOwnedBlock : GradientBlock<Spec, true, QueryOwnedMemory> {
                 high = has_high ? sum_of_row(high_[lane_row][k]) : T(0);
         const int i = row_ + strip_row(2 * lane_row), clip = call_.clips[k];
         if (!this->has_row(lane_row) || lane_of_thread() % 4 != 0) continue;
+        const bool has_one_entry = has_low && clip == 0;
         if (has_low) to.at(i, 0) = low;
-        if (has_high && !(has_low && clip == 0)) to.at(i, index == Index::query_offset ? 2 * clip : clip) = high;
+        if (has_high) to.at(i, index == Index::query_offset ? 2 * clip : clip) = has_one_entry ? low + high : high;
       }
     }
   }

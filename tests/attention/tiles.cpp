@@ -4,6 +4,8 @@
 #include <boost/test/unit_test.hpp>
 
 #include "attention/engine/attend.h"
+#include "attention/engine/composed.h"
+#include "attention/engine/fused.h"
 #include "attention/engine/lowered.h"
 #include "attention/registry.h"
 #include "autograd/operations.h"
@@ -159,6 +161,37 @@ std::uint64_t launches_named(const std::string& beginning) {
   return count;
 }
 
+/// z · b, with a capture b.
+struct Scaled {
+  static constexpr const char* name = "scaled";
+  template <class T>
+  FOVEA_HD FOVEA_INLINE T operator()(T z, Position<T>, T by) const {
+    return z * by;
+  }
+};
+
+/// The output of attention with the logits q · k b, then the gradient of b: composed on the CPU, fused on a GPU.
+/// term(b) is the bias; `densities`: the weights are exponentials of the logits.
+template <class Term>
+std::vector<double> with_scaled_logits(Device device, const Tensor& scale, bool densities, const Term& term) {
+  constexpr std::int64_t I = 5, J = 7;
+  Generator generator(9);
+  const auto states = [&](std::int64_t rows) { return Variable(random_tensor({2, 2, rows, 3}, generator).to(device)); };
+  AttentionContext in;
+  in.query = states(I), in.key = states(J), in.value = states(J);
+  in.query_positions = Tensor::arange(I, DType::f64).to(device);
+  in.key_positions = Tensor::arange(J, DType::f64).to(device);
+  const Variable b(scale.to(device), true);
+  const auto plan = std::make_shared<Plan>();
+  plan->biases.push_back(term(b));
+  if (densities) plan->normalizers.emplace_back();
+  const Variable out =
+      device == Device::cpu ? attend_composed(in, *plan, {}, nullptr).out : attend_fused(in, plan, {}, nullptr).out;
+  std::vector<double> all = out.value().to_vector<double>();
+  for (double x : grad(sum(square(out)), {b})[0].value().to_vector<double>()) all.push_back(x);
+  return all;
+}
+
 /// x · y + x, or another function of x and y.
 template <class F>
 bool is_linear(const F& f) {
@@ -189,6 +222,18 @@ BOOST_AUTO_TEST_CASE(queries_that_see_no_key_have_output_and_gradient_0, *with_c
     Case c{40, 40};
     c.hides_rows = true;
     check_against_the_cpu(kind, Place::encoder, c, 1e-10);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_table_of_one_offset_has_the_gradients_of_all_pairs, *with_cuda()) {
+  Generator generator(3);
+  for (const Shape& shape : {Shape{2, 2, 5, 1}, Shape{2, 1, 1}}) {  // a table for each query, and for each head
+    const Tensor table = random_tensor(shape, generator, 0.5, 1.5);
+    const auto term = [](const Variable& b) { return pointwise(Scaled{}, PerOffset{b, 0}); };
+    const std::vector<double> cpu = with_scaled_logits(Device::cpu, table, false, term),
+                              cuda = with_scaled_logits(Device::cuda, table, false, term);
+    BOOST_REQUIRE(cuda.size() == cpu.size());
+    for (std::size_t k = 0; k < cpu.size(); ++k) BOOST_TEST(std::abs(cuda[k] - cpu[k]) <= 1e-12);
   }
 }
 
