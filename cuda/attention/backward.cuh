@@ -89,7 +89,7 @@ class GradientBlock : protected BlockOfRows<Spec, rows_are_queries, Memory> {
     const T m = spec_.has_window() ? spec_.weight(y) : T(1);
     const T of_weight = (kept * of_kept - query.shift) * query.factor;
     const T of_logit =
-        spec_.has_densities() && !(z < T(40)) ? T(0) : p * (m * of_weight + gradient_by_focus(pair) - query.mean);
+        spec_.has_densities() && z >= T(40) ? T(0) : p * (m * of_weight + gradient_by_focus(pair) - query.mean);
     PairGradients<T, most> made;
     made.weight = p * m * query.factor * kept;
     spec_.logit_gradients(of_logit, x, to);

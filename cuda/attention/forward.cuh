@@ -153,10 +153,10 @@ __device__ void make_logits(const AttentionCall<typename Spec::Number>& call, co
   });
 }
 
-/// The density of a logit, exp(min(z, 40)), where 40 is Normalizer::largest_exponent.
+/// The density of a logit, exp(min(z, 40)), where 40 is Normalizer::largest_exponent. NaN stays.
 template <class Spec, class T>
 __device__ T density(T z) {
-  return exponential<Spec>(z < T(40) ? z : T(40), T(0));
+  return exponential<Spec>(z > T(40) ? T(40) : z, T(0));
 }
 
 /// Renormalization::least.

@@ -237,6 +237,16 @@ BOOST_AUTO_TEST_CASE(a_table_of_one_offset_has_the_gradients_of_all_pairs, *with
   }
 }
 
+BOOST_AUTO_TEST_CASE(densities_of_nan_are_nan, *with_cuda()) {
+  const Tensor of_heads = Tensor::from(std::vector<double>{std::nan(""), 1}, {2});
+  const auto term = [](const Variable& b) { return pointwise(Scaled{}, PerHead{b}); };
+  const std::vector<double> cpu = with_scaled_logits(Device::cpu, of_heads, true, term),
+                            cuda = with_scaled_logits(Device::cuda, of_heads, true, term);
+  BOOST_REQUIRE(cuda.size() == cpu.size());
+  for (std::size_t k = 0; k < cpu.size(); ++k) BOOST_TEST(std::isnan(cuda[k]) == std::isnan(cpu[k]));
+  BOOST_TEST(std::isnan(cuda.front()));
+}
+
 BOOST_AUTO_TEST_CASE(dropout_draws_the_bits_of_the_cpu, *with_cuda()) {
   for (const char* kind :
        {"global", "gaussian", "local_p(half_width=40,renormalize=true)", "differential", "window",
