@@ -1,6 +1,7 @@
 #include "cuda/compiled.h"
 
 #include <algorithm>
+#include <functional>
 #include <future>
 #include <map>
 #include <mutex>
@@ -109,27 +110,21 @@ std::string target_for(int architecture) {
 /// A kernel that needs more shared memory must ask for it (CUDA C++ Programming Guide, "Shared Memory 9.x").
 constexpr std::size_t default_shared_bytes = 48 << 10;
 
+/// Throws Error unless a call of the driver succeeded. Its errors have the numbers of the runtime's.
+void check_driver(CUresult status, const char* name) { check(static_cast<cudaError_t>(status), name); }
+
 /// Functions of the driver. The runtime finds them, so that programs also start where no driver is installed.
 struct Driver {
   PFN_cuModuleLoadData_v2000 load;
   PFN_cuModuleGetFunction_v2000 find;
   PFN_cuLaunchKernel_v4000 launch;
   PFN_cuFuncSetAttribute_v9000 set_attribute;
-  PFN_cuGetErrorString_v6000 describe;
 
   Driver() {
     find_function("cuModuleLoadData", load, 2000);
     find_function("cuModuleGetFunction", find, 2000);
     find_function("cuLaunchKernel", launch, 4000);
     find_function("cuFuncSetAttribute", set_attribute, 9000);
-    find_function("cuGetErrorString", describe, 6000);
-  }
-
-  void check(CUresult status, const char* name) const {
-    if (status == CUDA_SUCCESS) return;
-    const char* text = nullptr;
-    describe(status, &text);
-    fail("cuda: {}: {}", name, text ? text : "unknown error of the driver");
   }
 
  private:
@@ -138,10 +133,10 @@ struct Driver {
   static void find_function(const char* name, Function& function, unsigned version) {
     void* address = nullptr;
 #if CUDART_VERSION >= 12050
-    cuda::check(cudaGetDriverEntryPointByVersion(name, &address, version, cudaEnableDefault), name);
+    check(cudaGetDriverEntryPointByVersion(name, &address, version, cudaEnableDefault), name);
 #else
     static_cast<void>(version);
-    cuda::check(cudaGetDriverEntryPoint(name, &address, cudaEnableDefault), name);
+    check(cudaGetDriverEntryPoint(name, &address, cudaEnableDefault), name);
 #endif
     require(address != nullptr, "cuda: the driver has no function {}", name);
     function = reinterpret_cast<Function>(address);
@@ -182,10 +177,10 @@ CompiledCode code_of(const char* name, const std::string& text) {
 CUfunction load(const char* name, const std::string& text, const char* kernel, std::size_t shared_bytes) {
   CUmodule module = nullptr;  // stays loaded until the program ends
   CUfunction found = nullptr;
-  driver().check(driver().load(&module, code_of(name, text).data()), name);
-  driver().check(driver().find(&found, module, kernel), name);
+  check_driver(driver().load(&module, code_of(name, text).data()), name);
+  check_driver(driver().find(&found, module, kernel), name);
   if (shared_bytes > default_shared_bytes)
-    driver().check(
+    check_driver(
         driver().set_attribute(found, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, static_cast<int>(shared_bytes)),
         name);
   return found;
@@ -195,26 +190,15 @@ CUfunction load(const char* name, const std::string& text, const char* kernel, s
 /// compiles it; only those that want the same one wait.
 CUfunction kernel_of(const char* name, const std::string& text, const char* kernel, std::size_t shared_bytes) {
   static std::mutex mutex;
-  static auto& kernels = *new std::map<std::string, std::shared_future<CUfunction>, std::less<>>;  // of the one device
-  std::promise<CUfunction> mine;
+  static auto& kernels = *new std::map<std::string, std::shared_future<CUfunction>>;  // of the one device
+  std::shared_future<CUfunction> made;
   {
-    std::unique_lock lock(mutex);
+    std::lock_guard lock(mutex);
     const auto [found, is_first] = kernels.try_emplace(text);
-    if (!is_first) {
-      const std::shared_future<CUfunction> made = found->second;
-      lock.unlock();
-      return made.get();
-    }
-    found->second = mine.get_future().share();
+    if (is_first) found->second = std::async(std::launch::deferred, load, name, std::cref(text), kernel, shared_bytes);
+    made = found->second;
   }
-  try {
-    const CUfunction made = load(name, text, kernel, shared_bytes);
-    mine.set_value(made);
-    return made;
-  } catch (...) {
-    mine.set_exception(std::current_exception());
-    throw;
-  }
+  return made.get();  // compiles, in the first thread that comes here
 }
 
 }  // namespace
@@ -230,7 +214,7 @@ bool launch_compiled(const TextLaunch& launch) {
   const CUfunction function = kernel_of(launch.name, launch.text, launch.kernel, grid.shared_bytes);
   std::vector<void*> addresses;
   for (const KernelArgument& argument : launch.arguments) addresses.push_back(const_cast<void*>(argument.address));
-  driver().check(
+  check_driver(
       driver().launch(function, grid.blocks.x, grid.blocks.y, grid.blocks.z, grid.threads.x, grid.threads.y,
                       grid.threads.z, static_cast<unsigned>(grid.shared_bytes), stream(), addresses.data(), nullptr),
       launch.name);
