@@ -15,16 +15,6 @@ inline unsigned blocks_for(std::int64_t count) {
   return static_cast<unsigned>(std::min<std::int64_t>((count + block_threads - 1) / block_threads, 1 << 20));
 }
 
-/// Returns k with first_block[k] ≤ block < first_block[k + 1], where 0 ≤ k < groups.
-inline __device__ int group_of_block(const unsigned* first_block, int groups, unsigned block) {
-  int low = 0, high = groups;
-  while (high - low > 1) {
-    const int middle = (low + high) / 2;
-    (first_block[middle] <= block ? low : high) = middle;
-  }
-  return low;
-}
-
 /// How many blocks of how many threads run a kernel, and how much dynamic shared memory each block has.
 struct Grid {
   dim3 blocks;

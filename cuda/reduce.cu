@@ -9,6 +9,7 @@
 
 #include "cuda/collectives.h"
 #include "cuda/launch.h"
+#include "cuda/piece_table.h"
 #include "cuda/shared_memory.h"
 #include "tensor/provide.h"
 #include "tensor/reduce.h"
@@ -222,25 +223,9 @@ void reduce(const Op&, const Tensor& x, Tensor& out) {
   visit_real(Op::name, x.dtype(), run);
 }
 
-/// The tensors of one type whose norm is computed, as a kernel takes them by value. Each block adds the squares of one
-/// piece of a tensor.
+/// The tensors of one type whose norm is computed. Each block adds the squares of a piece of a tensor.
 template <class T>
-struct NormTable {
-  static constexpr std::int64_t piece = 16384;
-  static constexpr int most = 384;
-  int tensors = 0;
-  unsigned first_block[most + 1] = {};
-  std::int64_t count[most];
-  const T* first[most];
-
-  void add(const Tensor& x) {
-    count[tensors] = x.elements();
-    first[tensors] = x.data<T>();
-    first_block[tensors + 1] = first_block[tensors] + static_cast<unsigned>((x.elements() + piece - 1) / piece);
-    ++tensors;
-  }
-  unsigned blocks() const { return first_block[tensors]; }
-};
+using NormTable = PieceTable<const T, 1, 16384>;
 
 /// The squares of f64 may overflow or underflow. So their sums are computed three times, of elements multiplied by
 /// these factors, and root_of_sum takes the first sum that is neither infinite nor very small. f32 needs the first one
@@ -254,15 +239,13 @@ __global__ void add_squares(const __grid_constant__ NormTable<T> table, double* 
   using BlockReduce = cub::BlockReduce<double, block_threads>;
   __shared__ typename BlockReduce::TempStorage shared;
   constexpr int width = widest_pack<T>;
-  const int tensor = group_of_block(table.first_block, table.tensors, blockIdx.x);
-  const std::int64_t begin = (blockIdx.x - table.first_block[tensor]) * table.piece;
-  const std::int64_t left = table.count[tensor] - begin, end = left < table.piece ? left : table.piece;
-  const T* first = table.first[tensor] + begin;
+  const auto [tensor, begin, count] = table.piece();
+  const T* first = table.first[tensor][0] + begin;
   const bool is_aligned = reinterpret_cast<std::uintptr_t>(first) % sizeof(Pack<T, width>) == 0;
   constexpr int scales = std::is_same_v<T, double> ? norm_scales : 1;
   double total[norm_scales] = {};
-  for (std::int64_t i = static_cast<std::int64_t>(threadIdx.x) * width; i < end; i += blockDim.x * width) {
-    const int number = static_cast<int>(end - i < width ? end - i : width);
+  for (std::int64_t i = static_cast<std::int64_t>(threadIdx.x) * width; i < count; i += blockDim.x * width) {
+    const int number = static_cast<int>(count - i < width ? count - i : width);
     T x[width];
     load_elements(first + i, 1, is_aligned && number == width, number, x);
 #pragma unroll
@@ -308,13 +291,13 @@ std::int64_t sums_of_squares(std::span<const Tensor> tensors, double* sums, std:
     if (sums && table.blocks() > 0)
       launch("global_norm", bytes, add_squares<T>, {table.blocks()}, table, sums + pieces, all);
     pieces += table.blocks();
-    table.tensors = 0, bytes = 0;
+    table.groups = 0, bytes = 0;
   };
   for (const Tensor& x : tensors) {
     if (x.dtype() != dtype_of<T>) continue;
-    table.add(x);
+    table.add(x.elements(), {x.data<T>()});
     bytes += traffic(x);
-    if (table.tensors == table.most) flush();
+    if (table.groups == table.most) flush();
   }
   flush();
   return pieces;
