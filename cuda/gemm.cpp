@@ -3,8 +3,6 @@
 // Tried, and did not pay: a call for each sentence where heads are split, because no single stride describes the batch.
 // A step of the preset mini with 4096 tokens took 10429 launches, with a call for each head 845 (`benchmark step
 // --launches`).
-#include "tensor/gemm.h"
-
 #include "cuda/gemm_addresses.h"
 #include "cuda/matrix_operand.h"
 #include "tensor/element_loop.h"
@@ -24,22 +22,6 @@ cublasHandle_t blas() {
   return handle;
 }
 
-/// The element type of a product, as cuBLAS has it. With --precision bf16 the operands of products in f32 are rounded.
-template <class T>
-struct Types;
-template <>
-struct Types<float> {
-  static constexpr cudaDataType element = CUDA_R_32F;
-  static cublasComputeType_t compute() {
-    return matmul_precision() == Precision::bf16 ? CUBLAS_COMPUTE_32F_FAST_16BF : CUBLAS_COMPUTE_32F;
-  }
-};
-template <>
-struct Types<double> {
-  static constexpr cudaDataType element = CUDA_R_64F;
-  static cublasComputeType_t compute() { return CUBLAS_COMPUTE_64F; }
-};
-
 /// The products of a batch: c = alpha a b + beta c for each element of `loop`, whose operands are c, a and b. cuBLAS
 /// computes cᵀ = bᵀ aᵀ, because it stores matrices by columns.
 template <class T>
@@ -50,9 +32,9 @@ class Batch {
         b_(b),
         loop_(loop),
         first_{c.mutable_data<T>(), a.tensor.data<T>(), b.tensor.data<T>()},
-        m_(static_cast<int>(c.size(-2))),
-        n_(static_cast<int>(c.size(-1))),
-        k_(static_cast<int>(a.tensor.size(-1))),
+        m_(blas_size(c.size(-2))),
+        n_(blas_size(c.size(-1))),
+        k_(blas_size(a.tensor.size(-1))),
         leading_(leading_of(c, -1, -2)),
         alpha_(static_cast<T>(alpha)),
         beta_(static_cast<T>(beta)) {}
@@ -63,11 +45,11 @@ class Batch {
     const std::int64_t count = addresses.size(1);
     const auto* at = addresses.data<std::int64_t>();
     auto matrices = [&](std::int64_t k) { return reinterpret_cast<const void* const*>(at + k * count); };
-    check_blas(cublasGemmBatchedEx(blas(), b_.operation, a_.operation, n_, m_, k_, &alpha_, matrices(2),
-                                   Types<T>::element, b_.leading, matrices(1), Types<T>::element, a_.leading, &beta_,
-                                   const_cast<void* const*>(matrices(0)), Types<T>::element, leading_,
-                                   static_cast<int>(count), Types<T>::compute(), CUBLAS_GEMM_DEFAULT),
-               "cublasGemmBatchedEx");
+    check_blas(
+        cublasGemmBatchedEx(blas(), b_.operation, a_.operation, n_, m_, k_, &alpha_, matrices(2), element, b_.leading,
+                            matrices(1), element, a_.leading, &beta_, const_cast<void* const*>(matrices(0)), element,
+                            leading_, blas_size(count), compute(), CUBLAS_GEMM_DEFAULT),
+        "cublasGemmBatchedEx");
     launched("gemm", bytes(loop_.shape));
   }
 
@@ -75,12 +57,12 @@ class Batch {
   void by_stride() const {
     const Shape row{loop_.inner()};
     loop_.for_rows(0, loop_.rows(), [&](auto& offset) {
-      check_blas(cublasGemmStridedBatchedEx(
-                     blas(), b_.operation, a_.operation, n_, m_, k_, &alpha_, first_.b + offset[2], Types<T>::element,
-                     b_.leading, loop_.strides[2][-1], first_.a + offset[1], Types<T>::element, a_.leading,
-                     loop_.strides[1][-1], &beta_, first_.c + offset[0], Types<T>::element, leading_,
-                     loop_.strides[0][-1], static_cast<int>(loop_.inner()), Types<T>::compute(), CUBLAS_GEMM_DEFAULT),
-                 "cublasGemmStridedBatchedEx");
+      check_blas(
+          cublasGemmStridedBatchedEx(blas(), b_.operation, a_.operation, n_, m_, k_, &alpha_, first_.b + offset[2],
+                                     element, b_.leading, loop_.strides[2][-1], first_.a + offset[1], element,
+                                     a_.leading, loop_.strides[1][-1], &beta_, first_.c + offset[0], element, leading_,
+                                     loop_.strides[0][-1], blas_size(loop_.inner()), compute(), CUBLAS_GEMM_DEFAULT),
+          "cublasGemmStridedBatchedEx");
       launched("gemm", bytes(row));
     });
   }
@@ -98,6 +80,10 @@ class Batch {
     return static_cast<std::int64_t>(sizeof(T)) *
            (matrices(1) * m * k + matrices(2) * k * n + (beta_ == T(0) ? 1 : 2) * shape.elements() * m * n);
   }
+
+  static constexpr bool is_f32 = std::is_same_v<T, float>;
+  static constexpr cudaDataType element = is_f32 ? CUDA_R_32F : CUDA_R_64F;
+  static cublasComputeType_t compute() { return is_f32 ? compute_type_of_f32() : CUBLAS_COMPUTE_64F; }
 
   const Operand &a_, &b_;
   const ElementLoop<3>& loop_;

@@ -11,7 +11,6 @@
 #include <cublasLt.h>
 
 #include "cuda/matrix_operand.h"
-#include "tensor/gemm.h"
 #include "tensor/kernels.h"
 
 namespace fovea::cuda {
@@ -156,10 +155,9 @@ Layout transposed_layout(const Operand& x) {
 /// Computes c = a b by rows, as cᵀ = bᵀ aᵀ, with an epilogue of that transposed product.
 bool multiply(const Tensor& left, const Tensor& right, Tensor& c, cublasLtEpilogue_t epilogue, const float* vector) {
   const Operand a = operand(left), b = operand(right);
-  const auto compute = matmul_precision() == Precision::bf16 ? CUBLAS_COMPUTE_32F_FAST_16BF : CUBLAS_COMPUTE_32F;
   const Addresses at{b.tensor.data<float>(), a.tensor.data<float>(), c.mutable_data<float>(), vector};
   const Layout d{c.size(1), c.size(0), leading_of(c, -1, -2)};
-  return multiply({transposed_layout(b), transposed_layout(a), d, epilogue, compute, at.alignment()}, at);
+  return multiply({transposed_layout(b), transposed_layout(a), d, epilogue, compute_type_of_f32(), at.alignment()}, at);
 }
 
 /// Whether cuBLASLt may have an algorithm: its epilogues are asked for in f32 only, and for products of something.

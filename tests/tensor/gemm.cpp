@@ -197,6 +197,16 @@ BOOST_AUTO_TEST_CASE(expanded_operands_are_read_where_they_lie) {
   BOOST_TEST(largest_difference(matmul(row, b), by_definition(row, b, zero, 1, 0)) < 1e-4);
 }
 
+/// A row of a matrix that is wider than 2^31 is a view with such a stride, in which nothing lies so far away.
+BOOST_AUTO_TEST_CASE(a_single_row_or_column_may_have_any_stride) {
+  for (std::int64_t stride : {std::int64_t{3'000'000'000}, (std::int64_t{1} << 32) + 5}) {
+    Tensor row = random({1, 4}, DType::f32).as_strided({1, 4}, {stride, 1});
+    Tensor column = random({4, 1}, DType::f32).as_strided({4, 1}, {1, stride});
+    BOOST_TEST(largest_difference(matmul(row, column), by_definition(row, column, Tensor::zeros({1, 1}), 1, 0)) < 1e-5);
+    BOOST_TEST(largest_difference(matmul(column, row), by_definition(column, row, Tensor::zeros({4, 4}), 1, 0)) < 1e-5);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(activations_times_a_weight_and_its_gradient) {
   Tensor x = random({5, 13, 48}, DType::f32), weight = random({48, 70}, DType::f32),
          g = random({5, 13, 70}, DType::f32);
