@@ -7,9 +7,9 @@ namespace fovea::cuda {
 
 namespace {
 
-/// The elements that a thread computes at a time: those of a 16-byte Pack of the largest operand, at least two.
+/// The elements that a thread computes at a time: from two to eight.
 template <class... Operands>
-inline constexpr int run_width = std::min({8, widest_pack<Operands>...});
+inline constexpr int run_width = std::min(8, pack_width<Operands...>);
 
 template <class F, class Out, class... In>
 __global__ void combine_elements(F f, RunLoop<1 + sizeof...(In), run_width<Out, In...>> loop, Out* out,

@@ -10,13 +10,9 @@ namespace fovea::cuda {
 
 namespace {
 
-/// The elements that a thread copies at a time: those of a 16-byte Pack of the larger type.
 template <class To, class From>
-inline constexpr int copy_width = widest_pack<To> < widest_pack<From> ? widest_pack<To> : widest_pack<From>;
-
-template <class To, class From>
-__global__ void copy_elements(RunLoop<2, copy_width<To, From>> loop, To* to, const From* from) {
-  constexpr int width = copy_width<To, From>;
+__global__ void copy_elements(RunLoop<2, pack_width<To, From>> loop, To* to, const From* from) {
+  constexpr int width = pack_width<To, From>;
   for_elements(loop.runs(), [&](std::int64_t run) {
     std::int64_t offset[2];
     const int count = loop.start_of_run(run, offset);
@@ -98,7 +94,7 @@ void copy(Tensor& to, const Tensor& from) {
       using From = typename decltype(from_type)::type;
       To* first = to.mutable_data<To>();
       if (transposed) return transpose(*transposed, traffic(to, from), first, from.data<From>());
-      const RunLoop<2, copy_width<To, From>> runs(loop, {first, from.data<From>()}, {sizeof(To), sizeof(From)});
+      const RunLoop<2, pack_width<To, From>> runs(loop, {first, from.data<From>()}, {sizeof(To), sizeof(From)});
       launch("copy", traffic(to, from), copy_elements<To, From>, {blocks_for(runs.runs())}, runs, first,
              from.data<From>());
     });

@@ -4,7 +4,6 @@
 #include <cub/device/device_radix_sort.cuh>
 #include <limits>
 
-#include "cuda/collectives.h"
 #include "cuda/index_report.h"
 #include "cuda/launch.h"
 #include "cuda/shared_memory.h"
@@ -43,12 +42,6 @@ void check_range(const RangeCheck& check, const Tensor& index) {
     launch("check_range", traffic(packed), report_outside<Index>, {blocks_for(index.elements())}, check,
            packed.data<Index>(), index.elements(), index_report());
   });
-}
-
-/// Returns element `i` of an array that has `size` elements, `step` apart, or 0 if there is none.
-template <class T>
-__device__ T element_or_zero(const T* first, std::int64_t i, std::int64_t size, std::int64_t step) {
-  return 0 <= i && i < size ? first[i * step] : T(0);
 }
 
 /// Copies rows of `width` units each; neighbouring rows of the table are `table_step` units apart.
@@ -228,14 +221,10 @@ Tensor first_of_rows(const Tensor& x) {
   return x.as_strided(shape, strides);
 }
 
-/// The elements that a thread gathers at a time: those of a 16-byte Pack of the larger type.
 template <class T, class Index>
-inline constexpr int gather_width = widest_pack<T> < widest_pack<Index> ? widest_pack<T> : widest_pack<Index>;
-
-template <class T, class Index>
-__global__ void gather_along_rows(RunLoop<3, gather_width<T, Index>> loop, T* out, const T* x, std::int64_t size,
+__global__ void gather_along_rows(RunLoop<3, pack_width<T, Index>> loop, T* out, const T* x, std::int64_t size,
                                   std::int64_t step, const Index* index) {
-  constexpr int width = gather_width<T, Index>;
+  constexpr int width = pack_width<T, Index>;
   for_elements(loop.runs(), [&](std::int64_t run) {
     std::int64_t offset[3];
     const int count = loop.start_of_run(run, offset);
@@ -244,8 +233,8 @@ __global__ void gather_along_rows(RunLoop<3, gather_width<T, Index>> loop, T* ou
     T gathered[width];
 #pragma unroll
     for (int i = 0; i < width; ++i) {
-      const std::int64_t row = offset[1] + (i < count ? i : 0) * loop.inner_step(1);
-      gathered[i] = element_or_zero(x + row, place[i], size, step);
+      const T* row = x + offset[1] + (i < count ? i : 0) * loop.inner_step(1);
+      gathered[i] = 0 <= place[i] && place[i] < size ? row[place[i] * step] : T(0);
     }
     store_elements(gathered, out + offset[0], loop.inner_step(0), loop.is_pack(0, count), count);
   });
@@ -260,8 +249,8 @@ void gather_last(const Tensor& x, const Tensor& index, Tensor& out) {
     visit(x.dtype(), [&](auto type) {
       using T = typename decltype(type)::type;
       T* first = out.mutable_data<T>();
-      const RunLoop<3, gather_width<T, Index>> loop(planned, {first, x.data<T>(), index.data<Index>()},
-                                                    {sizeof(T), sizeof(T), sizeof(Index)});
+      const RunLoop<3, pack_width<T, Index>> loop(planned, {first, x.data<T>(), index.data<Index>()},
+                                                  {sizeof(T), sizeof(T), sizeof(Index)});
       launch("gather_last", 2 * traffic(out) + traffic(index), gather_along_rows<T, Index>, {blocks_for(loop.runs())},
              loop, first, x.data<T>(), x.size(-1), x.strides()[-1], index.data<Index>());
     });

@@ -1,5 +1,7 @@
 /// Launches kernels.
 #pragma once
+#include <algorithm>
+
 #include "cuda/device_loop.h"
 #include "cuda/grid.h"
 #include "cuda/stream.h"
@@ -13,6 +15,10 @@
 #endif
 
 namespace fovea::cuda {
+
+/// The elements of operands of several types that a thread takes at a time: those of a 16-byte Pack of the largest.
+template <class... T>
+inline constexpr int pack_width = std::min({widest_pack<T>...});
 
 /// Appends a kernel to the stream. `bytes` is the least that it reads and writes in the GPU's memory (traffic.h), which
 /// is counted. Throws Error naming `name` if CUDA refuses the launch; an error while the kernel runs is reported when

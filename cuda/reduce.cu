@@ -3,11 +3,11 @@
 // reductions with few results are divided into parts, which are joined in order. Totals of f32 and f64 are f64. The
 // order of additions depends on the sizes alone, so results repeat.
 #include <algorithm>
+#include <cub/block/block_reduce.cuh>
 #include <limits>
 #include <span>
 #include <vector>
 
-#include "cuda/collectives.h"
 #include "cuda/launch.h"
 #include "cuda/piece_table.h"
 #include "cuda/shared_memory.h"

@@ -6,9 +6,9 @@
 /// up in f64, also those of f32.
 #pragma once
 #include <array>
+#include <cub/block/block_scan.cuh>
 #include <limits>
 
-#include "cuda/collectives.h"
 #include "cuda/launch.h"
 #include "cuda/shared_memory.h"
 #include "tensor/rows.h"

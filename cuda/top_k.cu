@@ -1,8 +1,8 @@
 // The largest elements of each row, on the GPU, in the CPU's order: equal elements keep their order, and NaN counts as
 // −inf.
+#include <cub/block/block_reduce.cuh>
 #include <limits>
 
-#include "cuda/collectives.h"
 #include "cuda/launch.h"
 #include "cuda/shared_memory.h"
 #include "tensor/kernels.h"
