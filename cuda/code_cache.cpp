@@ -1,14 +1,13 @@
 #include "cuda/code_cache.h"
 
-#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
-#include <vector>
+#include <map>
+#include <utility>
 
 #include <fmt/format.h>
 
-#include "tensor/error.h"
 #include "tensor/support/atomic_file.h"
 
 namespace fovea::cuda {
@@ -36,26 +35,22 @@ std::string first_line(std::string_view key, std::string_view code) {
 }
 
 void remove_oldest(const fs::path& folder, std::uintmax_t most_bytes) {
-  struct File {
-    fs::file_time_type written;
-    std::uintmax_t bytes;
-    fs::path path;
-  };
-  std::vector<File> files;
+  // the path and bytes of each file, by the time at which it was written
+  std::multimap<fs::file_time_type, std::pair<fs::path, std::uintmax_t>> files;
   std::uintmax_t total = 0;
   std::error_code failed;  // of a file that another process has just removed
   for (const fs::directory_entry& entry : fs::directory_iterator(folder, failed)) {
     if (entry.path().extension() != ending) continue;
     const std::uintmax_t bytes = entry.file_size(failed);
     if (failed) continue;
-    files.push_back({entry.last_write_time(failed), bytes, entry.path()});
+    files.emplace(entry.last_write_time(failed), std::pair(entry.path(), bytes));
     total += bytes;
   }
-  std::sort(files.begin(), files.end(), [](const File& a, const File& b) { return a.written < b.written; });
-  for (const File& file : files) {
+  for (const auto& [written, file] : files) {
+    const auto& [path, bytes] = file;
     if (total <= most_bytes) break;
-    fs::remove(file.path, failed);
-    total -= file.bytes;
+    fs::remove(path, failed);
+    total -= bytes;
   }
 }
 
@@ -84,10 +79,9 @@ void keep_code(const fs::path& folder, std::string_view key, std::string_view co
   fs::create_directories(folder, failed);
   try {
     write_file_atomically(file_of(folder, key), first_line(key, code) + std::string(code));
-  } catch (const Error&) {
-    return;  // no space, no permission, or another process writes the same file
+    remove_oldest(folder, most_bytes);
+  } catch (const std::exception&) {  // no space, no permission, or another process writes the same file
   }
-  remove_oldest(folder, most_bytes);
 }
 
 }  // namespace fovea::cuda

@@ -59,8 +59,6 @@ class FreeBlocks {
     bytes_ = 0;
   }
 
-  std::size_t bytes() const { return bytes_; }
-
  private:
   std::unordered_map<std::size_t, std::vector<std::byte*>> blocks_;  ///< by their size
   std::size_t most_, bytes_ = 0;

@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstring>
+#include <map>
 #include <mutex>
-#include <unordered_map>
+#include <tuple>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -32,34 +33,24 @@ extern "C" __global__ void {3}(const __grid_constant__ cuda::MapOperands<{1}> op
 
 namespace {
 
-/// A MapFormula, which each type of functor and each formula written as text has for itself, and the functor's bytes.
-struct Key {
-  const MapFormula* formula;
-  DType dtype;
-  std::string bytes;
-  bool operator==(const Key&) const = default;
-};
-struct KeyHash {
-  std::size_t operator()(const Key& key) const {
-    return std::hash<std::string>{}(key.bytes) ^
-           (reinterpret_cast<std::uintptr_t>(key.formula) + std::size_t(key.dtype));
-  }
-};
-
 /// The kernels of all functors that were launched. Never destroyed: other threads may launch when the program ends.
 class FunctorKernels {
  public:
   std::shared_ptr<const FunctorKernel> get(const MapFormula& formula, const void* functor, DType dtype) {
     if (formula.bytes < 0) return record(formula, functor, dtype);
-    const Key key{&formula, dtype, {static_cast<const char*>(functor), static_cast<std::size_t>(formula.bytes)}};
+    Key key{&formula, dtype, {static_cast<const char*>(functor), static_cast<std::size_t>(formula.bytes)}};
     std::lock_guard lock(mutex_);
     if (auto known = kernels_.find(key); known != kernels_.end()) return known->second;
     if (kernels_.size() >= most_kernels) kernels_.clear();
-    return kernels_[key] = record(formula, functor, dtype);
+    return kernels_[std::move(key)] = record(formula, functor, dtype);
   }
   std::uint64_t recorded() const { return recorded_; }
 
  private:
+  /// A MapFormula, which each type of functor and each formula written as text has for itself, the type of the numbers,
+  /// and the functor's bytes.
+  using Key = std::tuple<const MapFormula*, DType, std::string>;
+
   /// A functor with a member that changes in every step would otherwise fill the memory.
   static constexpr std::size_t most_kernels = 4096;
 
@@ -72,7 +63,7 @@ class FunctorKernels {
   }
 
   std::mutex mutex_;
-  std::unordered_map<Key, std::shared_ptr<const FunctorKernel>, KeyHash> kernels_;
+  std::map<Key, std::shared_ptr<const FunctorKernel>> kernels_;
   std::atomic<std::uint64_t> recorded_ = 0;
 };
 
