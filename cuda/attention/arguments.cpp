@@ -9,10 +9,6 @@ namespace fovea::cuda {
 
 namespace {
 
-Tensor with_heads_inside(std::int64_t B, std::int64_t H, std::int64_t X, std::int64_t D, DType dtype, Device device) {
-  return Tensor::empty({B, X, H, D}, dtype, device).transpose(1, 2);
-}
-
 BoundedKeys bounded(const KeyRange& range, std::int64_t J) {
   auto bound = [](const Tensor& x, std::int64_t otherwise) {
     Bound made{nullptr, 0, 0, 0, static_cast<std::int32_t>(otherwise), 0};
@@ -43,7 +39,7 @@ Focus<T> focus_of(const LoweredCall& call, const FocusOfTiles& to) {
 }  // namespace
 
 Tensor with_heads_inside(std::int64_t B, std::int64_t H, std::int64_t X, std::int64_t D, const Tensor& like) {
-  return with_heads_inside(B, H, X, D, like.dtype(), like.device());
+  return Tensor::empty({B, X, H, D}, like.dtype(), like.device()).transpose(1, 2);
 }
 
 RoundedTensors::RoundedTensors(const TileCall& call, const Tensor& out_gradient) {
@@ -65,7 +61,7 @@ Operand<const std::uint16_t> RoundedTensors::round(Tensor x, int width) {
   for (int d : {0, 1})
     if (x.strides()[d] == 0 && x.size(d) > 1) x = x.slice(d, 0, 1);
   const Shape& shape = x.shape();
-  Tensor to = with_heads_inside(shape[0], shape[1], shape[2], width, DType::bf16, x.device());
+  Tensor to = Tensor::empty({shape[0], shape[2], shape[1], width}, DType::bf16, x.device()).transpose(1, 2);
   auto* first = reinterpret_cast<std::uint16_t*>(to.mutable_address());
   auto size = [&](int d) { return static_cast<std::int32_t>(shape[d]); };
   rows_.push_back({read<float>(x), first, size(0), size(1), size(2), size(3), width});

@@ -127,24 +127,10 @@ class HostSpec : public AnySeenPairs {
   FormulaChain<T> logit_, weight_;
 };
 
-template <class Spec>
-using KernelFunction = void (*)(AttentionCall<typename Spec::Number>, std::shared_ptr<const Spec>);
-
-template <class Spec>
-__global__ void focus_kernel(AttentionCall<typename Spec::Number> call, std::shared_ptr<const Spec> spec) {
-  attention_focus(call, *spec);
-}
-template <class Spec>
-__global__ void forward_kernel(AttentionCall<typename Spec::Number> call, std::shared_ptr<const Spec> spec) {
-  attention_forward(call, *spec);
-}
-template <class Spec>
-__global__ void query_gradients_kernel(AttentionCall<typename Spec::Number> call, std::shared_ptr<const Spec> spec) {
-  attention_query_gradients(call, *spec);
-}
-template <class Spec>
-__global__ void key_gradients_kernel(AttentionCall<typename Spec::Number> call, std::shared_ptr<const Spec> spec) {
-  attention_key_gradients(call, *spec);
+/// A kernel that calls `run`, one of the four passes.
+template <class Spec, auto run>
+__global__ void kernel_of_pass(AttentionCall<typename Spec::Number> call, std::shared_ptr<const Spec> spec) {
+  run(call, *spec);
 }
 
 /// body(a null pointer to the HostSpec of a call) for its type of numbers and the least width that is enough.
@@ -202,10 +188,10 @@ void run_kernel(const Kernel& one, const TileCall& call, std::int64_t bytes, con
   const Pass pass = one.pass;
   if (launch_text(one, *known, bytes, arguments)) return;
   with_spec<T>(call, [&]<class Spec>(Spec*) {
-    const KernelFunction<Spec> kernel = pass == Pass::focus             ? focus_kernel<Spec>
-                                        : pass == Pass::forward         ? forward_kernel<Spec>
-                                        : pass == Pass::query_gradients ? query_gradients_kernel<Spec>
-                                                                        : key_gradients_kernel<Spec>;
+    const auto kernel = pass == Pass::focus             ? kernel_of_pass<Spec, attention_focus<Spec>>
+                        : pass == Pass::forward         ? kernel_of_pass<Spec, attention_forward<Spec>>
+                        : pass == Pass::query_gradients ? kernel_of_pass<Spec, attention_query_gradients<Spec>>
+                                                        : kernel_of_pass<Spec, attention_key_gradients<Spec>>;
     BlockShape block = Spec::shape();
     block.segment = known->spec.block.segment;
     launch(name_of(one), bytes, kernel,
