@@ -67,33 +67,19 @@ void choose_tiles(SpecOfCall& spec, int most_bytes) {
 
 int round_up_to_16(std::int64_t n) { return static_cast<int>(std::max<std::int64_t>((n + 15) / 16 * 16, 16)); }
 
-const char* name_of(Index index) {
-  constexpr const char* names[] = {"head",         "query", "key",     "pair",  "offset", "query_offset",
-                                   "query_column", "focus", "product", "up_to", "from"};
-  return names[static_cast<int>(index)];
-}
-
-const char* name_of(Side side) {
-  constexpr const char* names[] = {"all", "up_to_query", "from_query"};
-  return names[static_cast<int>(side)];
-}
-
 /// A member function of a Spec that returns a number or truth.
 template <class T>
 std::string fact(const char* name, T value) {
   return fmt::format("  static __device__ constexpr auto {}() {{ return {}; }}\n", name, value);
 }
 
-/// A member function of a Spec that returns text(value) for the number of each value, and `otherwise` for others.
-template <class T, class Text>
-std::string table(const char* name, const std::vector<T>& values, const char* otherwise, const Text& text) {
-  std::string all = fmt::format("  static __device__ constexpr auto {}(int k) {{\n    switch (k) {{\n", name);
-  for (std::size_t k = 0; k < values.size(); ++k) all += fmt::format("      case {}: return {};\n", k, text(values[k]));
-  return all + fmt::format("      default: return {};\n    }}\n  }}\n", otherwise);
-}
+/// A member function of a Spec that returns value number k, of this type, and the type's 0 for other k.
 template <class T>
-std::string table(const char* name, const std::vector<T>& values, const char* otherwise) {
-  return table(name, values, otherwise, [](T value) { return fmt::format("{}", value); });
+std::string table(const char* name, const char* type, const std::vector<T>& values) {
+  std::string all = fmt::format("  static __device__ constexpr {0} {1}(int k) {{\n    switch (k) {{\n", type, name);
+  for (std::size_t k = 0; k < values.size(); ++k)
+    all += fmt::format("      case {}: return {}({});\n", k, type, static_cast<int>(values[k]));
+  return all + fmt::format("      default: return {}(0);\n    }}\n  }}\n", type);
 }
 
 }  // namespace
@@ -237,14 +223,11 @@ std::string facts_of(const SpecOfCall& spec) {
   for (int k = 0, slot = 0; k < std::ssize(slots); ++k)
     if (spec.wants[k] && spec.indices[k] == Index::offset) slots[k] = slot++;
   std::string all = fact("captures", spec.indices.size()) + fact("logits", spec.logits);
-  all += table("index", spec.indices, "cuda::Index::head",
-               [](Index index) { return fmt::format("cuda::Index::{}", name_of(index)); });
-  all += table("wants", spec.wants, "false");
-  all += fact("slots", spec.block.slots) + table("slot", slots, "0");
+  all += table("index", "cuda::Index", spec.indices) + table("wants", "bool", spec.wants);
+  all += fact("slots", spec.block.slots) + table("slot", "int", slots);
   all += fact("sources", spec.block.sources) + fact("pointers", spec.pointers) + fact("segment", spec.block.segment);
-  all += table("side", spec.sides, "cuda::Side::all",
-               [](Side side) { return fmt::format("cuda::Side::{}", name_of(side)); });
-  all += table("array_of_source", spec.source_arrays, "0") + table("array", spec.arrays, "0");
+  all += table("side", "cuda::Side", spec.sides) + table("array", "int", spec.arrays);
+  all += table("array_of_source", "int", spec.source_arrays);
   all += fact("makes_score", spec.kernel.score) + fact("makes_values", spec.kernel.values);
   all += fact("has_focus", spec.has_focus) + fact("has_output", spec.has_output) + fact("has_hidden", spec.has_hidden);
   all += fact("has_product", spec.has_product) + fact("has_window", spec.has_window) + fact("has_sink", spec.has_sink);
@@ -356,7 +339,7 @@ std::string key_of(const TileCall& call, const Kernel& kernel, int most_bytes) {
 
 std::shared_ptr<const KernelOfCall> kernel_of(const TileCall& call, const Kernel& kernel, int most_bytes) {
   static std::mutex mutex;
-  static std::map<std::string, std::shared_ptr<const KernelOfCall>> known;
+  static auto& known = *new std::map<std::string, std::shared_ptr<const KernelOfCall>>;  // never destroyed
   constexpr std::size_t most_known = 1024;
   const std::string key = key_of(call, kernel, most_bytes);
   {
