@@ -85,7 +85,7 @@ void refuse(cudaError_t status, const char* what) {
   fail("cuda: a kernel failed before '{}' was done: {}; set FOVEA_CUDA_SYNC=1 to learn which one", what, message);
 }
 
-// ---- What the stream is given ----
+// ---- Counts of launches and waits, and reported indices ----
 
 namespace {
 

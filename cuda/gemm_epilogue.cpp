@@ -160,7 +160,8 @@ bool multiply(const Tensor& left, const Tensor& right, Tensor& c, cublasLtEpilog
   return multiply({transposed_layout(b), transposed_layout(a), d, epilogue, compute_type_of_f32(), at.alignment()}, at);
 }
 
-/// Whether cuBLASLt may have an algorithm: its epilogues are asked for in f32 only, and for products of something.
+/// Whether cuBLASLt may have an algorithm. It is asked only for f32, and not where the result or the inner dimension is
+/// empty.
 bool may_have_epilogue(const Tensor& a, const Tensor& c) {
   return c.dtype() == DType::f32 && c.elements() > 0 && a.size(1) > 0;
 }
