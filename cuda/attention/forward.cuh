@@ -103,13 +103,12 @@ class RunningRows {
     const T size = weight < T(0) ? -weight : weight;
     constexpr T least = sizeof(T) == 8 ? T(1e-300) : T(1e-37);
     if (size < least) return;
-    sizes_[lane_row] += size, logarithms_[lane_row] += size * logarithm(size);
+    sizes_[lane_row] += size, logarithms_[lane_row] += size * log(size);
   }
   /// Multiplies the weights that were taken.
   __device__ void multiply(int lane_row, T factor) {
     if (sizes_[lane_row] > T(0))
-      logarithms_[lane_row] =
-          factor > T(0) ? factor * (logarithms_[lane_row] + logarithm(factor) * sizes_[lane_row]) : T(0);
+      logarithms_[lane_row] = factor > T(0) ? factor * (logarithms_[lane_row] + log(factor) * sizes_[lane_row]) : T(0);
     sizes_[lane_row] *= factor;
   }
   /// Joins the lanes of a row. The first of them writes row `at`, if it exists.
@@ -123,7 +122,7 @@ class RunningRows {
     }
     const T size = sum_of_row(sizes_[lane_row]), logarithms = sum_of_row(logarithms_[lane_row]);
     if (!writes) return;
-    const T entropy = size == T(0) ? T(0) : logarithm(size) - logarithms / size;  // a NaN stays
+    const T entropy = size == T(0) ? T(0) : log(size) - logarithms / size;  // a NaN stays
     call.row_maximum[at] = maximum, call.row_key[at] = key, call.row_logsumexp[at] = logsumexp;
     call.row_entropy[at] = entropy < T(0) ? T(0) : entropy;
   }
@@ -308,7 +307,7 @@ class ForwardBlock : BlockOfRows<Spec, true, ForwardMemory> {
       const bool writes = this->has_row(lane_row) && lane_of_thread() % 4 == 0;
       const std::int64_t at = row_number(call_, b_, h_, i);
       if (spec_.has_rows())
-        rows_.write(call_, lane_row, at, total == T(0) ? minus_infinity<T>() : maximum + logarithm(total), writes);
+        rows_.write(call_, lane_row, at, total == T(0) ? minus_infinity<T>() : maximum + log(total), writes);
       if (!writes) continue;
       call_.maximum[at] = sees_none || spec_.has_densities() ? T(0) : maximum;
       call_.inverse[at] = inverse;

@@ -1,22 +1,13 @@
 /// Additive scores v · tanh(q_i + k_j) and their gradients, without the hidden layer of all pairs in memory:
 ///
-///     dq_i = Σ_j ds_ij v (1 − t_ij²)     dk_j = Σ_i ds_ij v (1 − t_ij²)     dv = Σ_ij ds_ij t_ij,   t_ij = tanh(q_i +
-///     k_j)
+///     t_ij = tanh(q_i + k_j)
+///     dq_i = Σ_j ds_ij v (1 − t_ij²)     dk_j = Σ_i ds_ij v (1 − t_ij²)     dv = Σ_ij ds_ij t_ij
 ///
 /// Both passes take one element of the hidden layer after the other.
 #pragma once
 #include "cuda/attention/pairs.cuh"
 
 namespace fovea::cuda {
-
-template <class T>
-__device__ inline T hyperbolic_tangent(T x) {
-#ifdef FOVEA_CUDA_ON_HOST
-  return std::tanh(x);
-#else
-  return ::tanh(x);
-#endif
-}
 
 /// body(c, e, tanh(row of a + row of b)) for the elements of a strip, at element `at` of the hidden layer. `row` is the
 /// strip's first row in the tile a.
@@ -28,7 +19,7 @@ __device__ inline void for_hidden(const Tile<T, width>& a, int row, const Tile<T
   for (int c = 0; c < n; ++c) {
     const T of_column[2] = {b.at(8 * c + 2 * t, at), b.at(8 * c + 2 * t + 1, at)};
 #pragma unroll
-    for (int e = 0; e < 4; ++e) body(c, e, hyperbolic_tangent(of_row[e / 2] + of_column[e % 2]));
+    for (int e = 0; e < 4; ++e) body(c, e, tanh(of_row[e / 2] + of_column[e % 2]));
   }
 }
 

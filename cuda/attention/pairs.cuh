@@ -45,27 +45,23 @@ __device__ inline float exponent_to_base_2(float x, float base) {
   return x * log2_e - base * log2_e;
 }
 
+#ifdef FOVEA_CUDA_ON_HOST
+using std::exp, std::log, std::tanh;
+#else
+using ::exp, ::log, ::tanh;
+#endif
+
 /// exp(x − base), where Spec::is_approximate() with the error of exponent_to_base_2().
 template <class Spec, class T>
 __device__ inline T exponential(T x, T base) {
-#ifdef FOVEA_CUDA_ON_HOST
-  return std::exp(x - base);
-#else
+#ifndef FOVEA_CUDA_ON_HOST
   if constexpr (Spec::is_approximate() && sizeof(T) == 4) {
     float power;
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(exponent_to_base_2(x, base)));
     return power;
   }
-  return ::exp(x - base);
 #endif
-}
-template <class T>
-__device__ inline T logarithm(T x) {
-#ifdef FOVEA_CUDA_ON_HOST
-  return std::log(x);
-#else
-  return ::log(x);
-#endif
+  return exp(x - base);
 }
 template <class T>
 __device__ inline T minus_infinity() {

@@ -20,24 +20,18 @@ __device__ void round_pack(const RowsToRound& rows, std::int64_t number) {
   const int column = pack * static_cast<int>(number - row * packs), h = static_cast<int>(row - position * rows.heads);
   const std::int64_t b = quotient(position, rows.rows), x = position - b * rows.rows;
   const float* from = rows.from.first + b * rows.from.sentence + h * rows.from.head + x * rows.from.row;
-  float numbers[pack];
-#ifndef FOVEA_CUDA_ON_HOST
-  if (rows.from.packed && column + pack <= rows.columns) {
-    const float4 low = *reinterpret_cast<const float4*>(from + column),
-                 high = *reinterpret_cast<const float4*>(from + column + 4);
-    numbers[0] = low.x, numbers[1] = low.y, numbers[2] = low.z, numbers[3] = low.w;
-    numbers[4] = high.x, numbers[5] = high.y, numbers[6] = high.z, numbers[7] = high.w;
-  } else
-#endif
-    for (int e = 0; e < pack; ++e)
-      numbers[e] = column + e < rows.columns ? from[(column + e) * rows.from.column] : 0.0f;
-  const std::uint32_t pairs[4] = {round_pair(numbers[0], numbers[1]), round_pair(numbers[2], numbers[3]),
-                                  round_pair(numbers[4], numbers[5]), round_pair(numbers[6], numbers[7])};
-#ifdef FOVEA_CUDA_ON_HOST
-  std::memcpy(rows.to + pack * number, pairs, sizeof pairs);
-#else
-  reinterpret_cast<uint4*>(rows.to)[number] = {pairs[0], pairs[1], pairs[2], pairs[3]};
-#endif
+  std::uint32_t pairs[pack / 2];
+#pragma unroll
+  for (int k = 0; k < pack; k += 4) {
+    const int first = column + k;
+    float four[4];
+    if (rows.from.packed && first + 4 <= rows.columns)
+      load_elements(from + first, 1, true, 4, four);
+    else
+      for (int e = 0; e < 4; ++e) four[e] = first + e < rows.columns ? from[(first + e) * rows.from.column] : 0.0f;
+    pairs[k / 2] = round_pair(four[0], four[1]), pairs[k / 2 + 1] = round_pair(four[2], four[3]);
+  }
+  store_elements(pairs, reinterpret_cast<std::uint32_t*>(rows.to + pack * number), 1, true, 4);
 }
 
 __global__ void round_all(Roundings of, std::int64_t packs) {

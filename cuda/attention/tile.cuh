@@ -8,6 +8,7 @@
 #include "cuda/async_copy.h"
 #include "cuda/attention/call.h"
 #include "cuda/attention/layout.h"
+#include "cuda/device_loop.h"
 #include "cuda/shared_memory.h"
 #include "cuda/tensor_core.h"
 
@@ -84,37 +85,13 @@ struct Tile {
 };
 
 /// Writes four neighbouring numbers to a tile, rounded to its type.
-__device__ inline void store_four(float* to, const float* x) {
-#ifdef FOVEA_CUDA_ON_HOST
-  for (int k = 0; k < 4; ++k) to[k] = x[k];
-#else
-  *reinterpret_cast<float4*>(to) = {x[0], x[1], x[2], x[3]};
-#endif
-}
-__device__ inline void store_four(double* to, const double* x) {
-  for (int k = 0; k < 4; ++k) to[k] = x[k];
-}
-__device__ inline void store_four(Bf16* to, const float* x) {
-  const std::uint32_t pairs[2] = {round_pair(x[0], x[1]), round_pair(x[2], x[3])};
-#ifdef FOVEA_CUDA_ON_HOST
-  std::memcpy(to, pairs, sizeof pairs);
-#else
-  *reinterpret_cast<uint2*>(to) = {pairs[0], pairs[1]};
-#endif
-}
-
-/// Reads four numbers that are `step` apart. `packed`: they are neighbours, at a multiple of 16 bytes.
 template <class T>
-__device__ inline void load_four(const T* from, bool packed, std::int64_t step, T* x) {
-#ifndef FOVEA_CUDA_ON_HOST
-  if constexpr (sizeof(T) == 4)
-    if (packed) {
-      const float4 four = *reinterpret_cast<const float4*>(from);
-      x[0] = four.x, x[1] = four.y, x[2] = four.z, x[3] = four.w;
-      return;
-    }
-#endif
-  for (int k = 0; k < 4; ++k) x[k] = from[packed ? k : k * step];
+__device__ void store_four(T* to, const T (&x)[4]) {
+  store_elements(x, to, 1, sizeof(x) == 16, 4);
+}
+__device__ inline void store_four(Bf16* to, const float (&x)[4]) {
+  const std::uint32_t pairs[2] = {round_pair(x[0], x[1]), round_pair(x[2], x[3])};
+  store_elements(pairs, reinterpret_cast<std::uint32_t*>(to), 1, true, 2);
 }
 
 /// Copies `rows` rows of `from` [count, columns], from row `first` on, to a tile, by all threads of the block. What
@@ -122,13 +99,14 @@ __device__ inline void load_four(const T* from, bool packed, std::int64_t step, 
 template <int threads, int rows, class P, int width, class T>
 __device__ void load_tile(const Tile<P, width>& tile, const Operand<const T>& from, int first, int count, int columns) {
   constexpr int packs = width / 4, step = threads / packs;  // a thread's packs are in one column, `step` rows apart
+  constexpr bool loads_packs = sizeof(T[4]) == 16;
   if (threads % packs == 0 && rows % step == 0 && from.packed && columns == width && first + rows <= count) {
     const int row = static_cast<int>(threadIdx.x) / packs, column = 4 * (static_cast<int>(threadIdx.x) % packs);
     const T* source = &from.at(first + row, column);
 #pragma unroll 4
     for (int r = row; r < rows; r += step, source += step * from.row) {
       T x[4];
-      load_four(source, true, 1, x);
+      load_elements(source, 1, loads_packs, 4, x);
       store_four(&tile.at(r, column), x);
     }
     return;
@@ -138,7 +116,7 @@ __device__ void load_tile(const Tile<P, width>& tile, const Operand<const T>& fr
     const int row = k / packs, column = 4 * (k % packs), at = first + row;
     T x[4] = {T(0), T(0), T(0), T(0)};
     if (at < count && column + 4 <= columns)
-      load_four(&from.at(at, column), from.packed, from.column, x);
+      load_elements(&from.at(at, column), from.column, loads_packs && from.packed, 4, x);
     else if (at < count)
       for (int e = 0; e < 4; ++e)
         if (column + e < columns) x[e] = from.at(at, column + e);
