@@ -6,8 +6,8 @@
 
 namespace fovea::cuda {
 
-/// A tensor [B, h, X, columns] and where it goes, rounded to the nearest: `to` is contiguous [B, X, h, width]. The width
-/// is a multiple of 8; the columns that the tensor does not have are 0.
+/// A tensor [B, h, X, columns] and where it goes, rounded to the nearest: `to` is contiguous [B, X, h, width]. The
+/// width is a multiple of 8; the columns that the tensor does not have are 0.
 struct RowsToRound {
   Operand<const float> from;
   std::uint16_t* to;  ///< the bits of numbers in bf16
