@@ -32,6 +32,8 @@ using Clock = std::chrono::steady_clock;
 enum Tag { size_tag = 1, bytes_tag = 2, broadcast_tag = 3, first_sum_tag = 16 };
 constexpr int sum_tags = 8192;  ///< sums that may be under way at a time
 
+constexpr std::chrono::seconds longest_patience = std::chrono::hours(100000);
+
 MPI_Datatype type_of(const Tensor& x) { return x.dtype() == DType::f64 ? MPI_DOUBLE : MPI_FLOAT; }
 
 /// Where a process runs.
@@ -112,7 +114,6 @@ class MpiGroup;
 class OrderedSum final : public PendingSum {
  public:
   OrderedSum(MpiGroup& group, SharedSum& sum, int number);
-  ~OrderedSum() override;
   bool progress() override;
   void wait() override;
 
@@ -147,7 +148,12 @@ class MpiGroup final : public ProcessGroup {
     }
     MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
     MPI_Comm_size(MPI_COMM_WORLD, &size_);
-    if (const char* patience = std::getenv("FOVEA_PATIENCE")) patience_ = std::chrono::seconds(std::atoll(patience));
+    if (const char* patience = std::getenv("FOVEA_PATIENCE")) {
+      patience_ = std::chrono::seconds(std::atoll(patience));
+      require(patience_ > patience_.zero() && patience_ < longest_patience,
+              "FOVEA_PATIENCE={}: it must be a number of seconds, from 1 to {}", patience,
+              longest_patience.count() - 1);
+    }
     char host[256] = {};
     ::gethostname(host, sizeof host - 1);
     std::vector<Peer> all;
@@ -197,7 +203,7 @@ class MpiGroup final : public ProcessGroup {
   }
 
   void meet() override {
-    const std::chrono::seconds patience = std::exchange(patience_, std::chrono::hours(100000));
+    const std::chrono::seconds patience = std::exchange(patience_, longest_patience);
     gather("");
     patience_ = patience;
   }
@@ -318,8 +324,6 @@ OrderedSum::OrderedSum(MpiGroup& group, SharedSum& sum, int number)
     group.count_sent(its.size() * element);
   });
 }
-
-OrderedSum::~OrderedSum() = default;
 
 /// The elements that a process adds: equal pieces, whole cache lines.
 OrderedSum::Piece OrderedSum::piece(int rank) const {
