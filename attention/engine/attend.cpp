@@ -25,7 +25,7 @@ thread_local std::int64_t block_queries_of_thread = 0;
 thread_local bool equation_is_traced = false;
 
 /// Up to this many keys the composed engine is faster: for a single query, and for methods that consist almost only of
-/// matrix products (plain attention and pointer windows). Measured with `benchmark attention --small`.
+/// matrix products (plain attention and pointer windows). Measured with `benchmark attention --keys N --engine ENGINE`.
 constexpr std::int64_t few_of_one_query = 24, few_of_products = 16;
 
 bool is_faster_fused(const AttentionContext& in, const Plan& plan) {
