@@ -7,8 +7,6 @@
 #include <numbers>
 #include <vector>
 
-#include <fmt/format.h>
-
 #include "tensor/error.h"
 #include "tensor/support/in_quotes.h"
 #include "tensor/support/suggestion.h"
@@ -82,9 +80,10 @@ const Named* named(const std::vector<Named>& all, std::string_view name) {
 template <class Named>
 std::string remedy(const std::vector<Named>& all, std::string_view name) {
   std::vector<std::string> candidates;
-  for (const Named& one : all) candidates.emplace_back(one.name);
-  std::string meant = did_you_mean(name, candidates);
-  return meant.empty() ? fmt::format("; there are {}", fmt::join(candidates, ", ")) : meant;
+  std::string listed;
+  for (const Named& one : all) listed += (listed.empty() ? "" : ", ") + candidates.emplace_back(one.name);
+  const std::string meant = did_you_mean(name, candidates);
+  return meant.empty() ? "; there are " + listed : meant;
 }
 
 /// Splits a description name(key=value, key=value) into tokens. Mistakes throw Error with their column.

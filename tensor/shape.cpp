@@ -4,15 +4,17 @@
 #include <cstdlib>
 #include <numeric>
 
-#include <fmt/format.h>
-
 #include "tensor/dtype.h"
 
 namespace fovea {
 
 namespace {
 
-std::string in_brackets(std::span<const std::int64_t> sizes) { return fmt::format("[{}]", fmt::join(sizes, ", ")); }
+std::string in_brackets(std::span<const std::int64_t> sizes) {
+  std::string text = "[";
+  for (std::int64_t size : sizes) text += fmt::format("{}{}", text.size() > 1 ? ", " : "", size);
+  return text + "]";
+}
 
 }  // namespace
 

@@ -4,8 +4,6 @@
 #include <cctype>
 #include <charconv>
 
-#include <fmt/format.h>
-
 #include "tensor/error.h"
 #include "tensor/support/in_quotes.h"
 
@@ -184,7 +182,11 @@ class Parser {
 
 }  // namespace
 
-std::string listed(const std::vector<std::string>& words) { return fmt::format("{}", fmt::join(words, ", ")); }
+std::string listed(const std::vector<std::string>& words) {
+  std::string out;
+  for (const std::string& word : words) out += (out.empty() ? "" : ", ") + word;
+  return out;
+}
 
 std::vector<MethodText> parse_specification(const std::string& text) { return Parser(text).whole(); }
 
