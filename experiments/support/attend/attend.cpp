@@ -104,9 +104,9 @@ Safetensors read_inputs(const std::vector<std::string>& files) {
 
 /// The number of an architecture such as sm_90: 90. Throws Error for another text.
 int architecture_of(const std::string& text) {
-  const std::optional<int> value = text.starts_with("sm_") ? number<int>(text.substr(3)) : std::nullopt;
-  require(value && *value > 0, "--architecture '{}': expected sm_80, sm_90 or another architecture of GPUs", text);
-  return *value;
+  const int value = text.starts_with("sm_") ? number<int>(text.substr(3)).value_or(0) : 0;
+  require(value > 0, "--architecture '{}': expected sm_80, sm_90 or another architecture of GPUs", text);
+  return value;
 }
 
 /// Compiles the fused kernels that a method has on GPUs of this architecture, and says what they need. No GPU is used.
