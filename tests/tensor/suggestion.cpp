@@ -41,7 +41,8 @@ BOOST_AUTO_TEST_CASE(the_message_is_ready_to_append) {
 
 // The dots take room too: a text that is little longer than what is shown must not be cut twice.
 BOOST_AUTO_TEST_CASE(a_quotation_around_a_place_ends_where_its_dots_say) {
-  const std::string text = std::string(79, 'a') + "bcd";
+  std::string text(79, 'a');
+  text += "bcd";
   BOOST_TEST(in_quotes_around(text, 1) == "'" + std::string(79, 'a') + "b...'");
   BOOST_TEST(in_quotes_around(text, 41) == "'..." + std::string(78, 'a') + "bc...'");
   BOOST_TEST(in_quotes_around(text, 82) == "'..." + std::string(77, 'a') + "bcd'");
