@@ -35,8 +35,8 @@ Variable map(const F& f, const Variable& first, const In&... rest) {
   if (!should_record({&first, &static_cast<const Variable&>(rest)...})) return Variable(std::move(value));
   if constexpr (derivative_order<F> < 2) {
     auto rule = [f, inputs = std::array<Saved, n>{Saved(first), Saved(rest)...}](const Gradients& g, const Node& node) {
-      Gradients out(n);
-      for (std::size_t k = 0; k < n; ++k) {  // the gradient of input k is g · ∂f/∂x_k
+      Gradients out(inputs.size());
+      for (std::size_t k = 0; k < out.size(); ++k) {  // the gradient of input k is g · ∂f/∂x_k
         auto of_input = [&](const auto&... x) {
           return map(differentiated(f, static_cast<int>(k)), g[0], x.get(node)...);
         };
