@@ -20,7 +20,7 @@ struct Dual {
 
   Dual() = default;
   template <class S, class = std::enable_if_t<std::is_arithmetic_v<S> && !std::is_same_v<S, T>>>
-  FOVEA_HD FOVEA_INLINE Dual(S constant) : Dual(T(constant)) {}
+  FOVEA_HD FOVEA_INLINE Dual(S constant) : Dual(T(static_cast<typename ScalarOf<T>::type>(constant))) {}
   FOVEA_HD FOVEA_INLINE Dual(T constant) : Dual(constant, zero(), true) {}
   FOVEA_HD FOVEA_INLINE Dual(T value, T tangent, bool is_constant = false)
       : value(value), tangent(tangent), is_constant(is_constant) {}
