@@ -47,11 +47,12 @@ void register_methods(void* handle) {
 void load_methods(const std::filesystem::path& library) {
   require(!library.empty(), "the name of a shared object of methods is empty");
   static std::set<std::filesystem::path> loaded;
-  std::error_code missing;
-  const std::filesystem::path file = std::filesystem::canonical(library, missing);
+  std::error_code failure;
+  const std::filesystem::path file = std::filesystem::canonical(library, failure);
   if (loaded.contains(file)) return;
   try {
-    require(!missing, "there is no such file");
+    require(!failure, "{}",
+            failure == std::errc::no_such_file_or_directory ? "there is no such file" : failure.message().c_str());
     register_methods(opened(file));
   } catch (const Error& error) {
     fail("{}: {}", library.string(), error.what());

@@ -12,8 +12,8 @@ namespace {
 
 thread_local AuxiliaryLosses* innermost = nullptr;
 
-/// The mean over heads, and over the first lengths[b] of the I queries of sentence b; 0 without queries. values [B or
-/// 1, H, I or 1] → [B or 1].
+/// The mean over heads, and over the first lengths[b] of the I queries of sentence b; 0 without queries. With I = 1 the
+/// value stands for all queries, whatever the lengths are. values [B or 1, H, I or 1] → [B or 1].
 Variable mean_over_queries(const Variable& values, const Tensor& lengths) {
   const Variable of_query = mean(values, {1});  // [B, I]
   const std::int64_t I = of_query.size(1);

@@ -321,9 +321,15 @@ class Beam {
 /// Copies tensors of R rows, [R, n] or [R], side by side to the host, where they are f64 [R, Σ n]. The host waits for a
 /// GPU once, and not for each tensor.
 std::vector<double> on_host(std::initializer_list<Tensor> parts) {
-  std::vector<Variable> columns;
-  for (const Tensor& x : parts) columns.emplace_back(x.to(DType::f64).reshape({x.size(0), -1}));
-  return concat(columns, 1).value().to_vector<double>();
+  auto width = [](const Tensor& x) { return x.rank() == 1 ? 1 : x.size(1); };
+  std::int64_t all = 0, column = 0;
+  for (const Tensor& x : parts) all += width(x);
+  Tensor joined = Tensor::empty({parts.begin()->size(0), all}, DType::f64, parts.begin()->device());
+  for (const Tensor& x : parts) {  // one copy each, which casts
+    joined.slice(1, column, column + width(x)).copy_from(x.reshape({x.size(0), -1}));
+    column += width(x);
+  }
+  return joined.to_vector<double>();
 }
 
 /// Returns the logits of the tokens that forced() names, [R, 1]; those of rows without such a token mean nothing.

@@ -289,7 +289,7 @@ void add_given(AttentionContext& in, const AttentionInput& input) {
 
 AttentionShape with_widths(AttentionShape shape) {
   for (std::int64_t* width : {&shape.query_dim, &shape.key_dim, &shape.value_dim})
-    if (*width == 0) *width = shape.model_dim;
+    if (*width <= 0) *width = shape.model_dim;
   return shape;
 }
 

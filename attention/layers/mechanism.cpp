@@ -78,6 +78,13 @@ Variable ClassicAttention::forward_of_clean(const AttentionInput& input) {
   return outputs_of_heads(methods_, surroundings_, in, std::move(plan), training() ? shape_.dropout : 0, input.trace);
 }
 
+/// The only one of the mechanisms.
+static const AttentionFactory& only(const char* combination, const std::vector<AttentionFactory>& mechanisms) {
+  require(mechanisms.size() == 1, "{}: {} mechanisms, expected one; average(...) and concat(...) take several",
+          combination, mechanisms.size());
+  return mechanisms[0];
+}
+
 void Classic::visit(OptionVisitor& visitor, Options& options) {
   visitor.integer("heads", options.heads, 1, 1024, "number of heads, a divisor of the widths of the inputs");
 }
@@ -85,7 +92,7 @@ void Classic::visit(OptionVisitor& visitor, Options& options) {
 std::unique_ptr<Attention> Classic::make(AttentionShape shape, const std::vector<AttentionFactory>& mechanisms,
                                          const Options& options) {
   shape.heads = static_cast<int>(options.heads);
-  return mechanisms.at(0)(shape);
+  return only("classic", mechanisms)(shape);
 }
 
 void MultiHead::visit(OptionVisitor& visitor, Options& options) {
@@ -97,7 +104,7 @@ std::unique_ptr<Attention> MultiHead::make(AttentionShape shape, const std::vect
                                            const Options& options) {
   if (options.heads > 0) shape.heads = static_cast<int>(options.heads);
   shape.output_projection = options.output;
-  return mechanisms.at(0)(shape);
+  return only("multi_head", mechanisms)(shape);
 }
 
 // ---- Combinations of several mechanisms
@@ -132,11 +139,11 @@ std::int64_t MixedAttention::heads() const {
   return sum;
 }
 
-/// The part of x [B, heads, ...] that mechanism k, counted from 0, reads. An x of less than `rank` dimensions is
-/// returned as it is: either it has no dimension of heads, or the mechanism throws Error for it. `what` names x in the
-/// message.
+/// The part of x [B, heads, ...] that mechanism k, counted from 0, reads. An x of less than `rank` or more than 4
+/// dimensions is returned as it is: either it has no dimension of heads, or the mechanism throws Error for it. `what`
+/// names x in the message.
 Variable MixedAttention::part_of_mechanism(const Variable& x, int rank, std::int64_t k, const char* what) const {
-  if (!x.defined() || !x.value().defined() || x.rank() < rank || x.size(1) == 1) return x;
+  if (!x.defined() || !x.value().defined() || x.rank() < rank || x.rank() > 4 || x.size(1) == 1) return x;
   if (x.size(1) == mechanisms()) return slice(x, 1, k, k + 1);
   require(
       x.size(1) == heads(),

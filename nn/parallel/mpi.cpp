@@ -2,6 +2,7 @@
 // then have an order that we choose, and a process that does not answer can be named.
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
@@ -149,8 +150,11 @@ class MpiGroup final : public ProcessGroup {
     MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
     MPI_Comm_size(MPI_COMM_WORLD, &size_);
     if (const char* patience = std::getenv("FOVEA_PATIENCE")) {
-      patience_ = std::chrono::seconds(std::atoll(patience));
-      require(patience_ > patience_.zero() && patience_ < longest_patience,
+      const char* last = patience + std::strlen(patience);
+      std::int64_t seconds = 0;
+      const auto [end, error] = std::from_chars(patience, last, seconds);
+      patience_ = std::chrono::seconds(seconds);
+      require(error == std::errc() && end == last && seconds > 0 && patience_ < longest_patience,
               "FOVEA_PATIENCE={}: it must be a number of seconds, from 1 to {}", patience,
               longest_patience.count() - 1);
     }

@@ -258,12 +258,13 @@ class TextDecoder {
     auto decoded = all.begin();
     for (const std::string& source : lines.sources)
       read(source).empty() ? print_blank() : print_texts(*decoded++, source);
+    save_links();
   }
 
   /// The result of a source without words: an empty line, also among the links.
   void print_blank() {
     fmt::print("\n");
-    if (links_) links_->write("\n");
+    lines_of_links_ += "\n";
   }
 
   void print_texts(const DecodedText& decoded, const std::string& source) {
@@ -291,14 +292,19 @@ class TextDecoder {
       if (!has_windows_) sums_.window += double(pairs.source.lengths()[k]);
       write_links(all[k], lines.sources[k], words_of_tokens(*tokenizers_.target, lines.targets[k]));
     }
+    save_links();
     sums_.sentences += std::ssize(all);
     if (has_windows_) sums_.window += source_span(model_, pairs, flags_, true).average * double(all.size());
   }
 
   void write_links(const Hypothesis& hypothesis, const std::string& source, const std::vector<std::int64_t>& words) {
     if (!links_) return;
-    links_->write(
-        alignment_text(word_links(hypothesis.alignment, words_of_tokens(*tokenizers_.source, source), words)) + "\n");
+    lines_of_links_ +=
+        alignment_text(word_links(hypothesis.alignment, words_of_tokens(*tokenizers_.source, source), words)) + "\n";
+  }
+  void save_links() {
+    if (links_) links_->write(lines_of_links_);
+    lines_of_links_.clear();
   }
 
   template <class Body>
@@ -326,6 +332,7 @@ class TextDecoder {
   std::optional<LineReader> targets_;
   bool is_typed_ = false;
   std::optional<AtomicFile> links_;
+  std::string lines_of_links_;  ///< those of the present batch of lines, written together
   bool has_windows_ = false;
   Sums sums_;
 };
