@@ -175,6 +175,8 @@ BOOST_AUTO_TEST_CASE(a_faulty_record_is_passed_over_to_its_end) {
   BOOST_TEST((good_rows("width.conll", "a\tb\n\nw\tx\ny\ny\tz\n\nc\td\n") == expected));
   BOOST_TEST((good_rows("utf8.csv", "a,b\n\"w\n\xff\nx\",y\nc,d\n") == expected));
   BOOST_TEST((good_rows("quote.csv", "a,b\n\"w\"x,\"y\ny,z\"\nc,d\n") == expected));
+  // A comment is no part of the sentence behind the blank line.
+  BOOST_TEST((good_rows("comment.conll", "a\tb\n\n# \xff\n\nc\td\n") == expected));
 }
 
 // names were once compared with one another, all pairs of them

@@ -31,7 +31,8 @@ std::pair<std::string, Tensor> tensor_of(const std::string& given) {
   const auto count = std::ssize(numbers);
   if (!name.ends_with("_pointer")) return {name, Tensor::from(numbers, {count})};
   if (count > 1) return {name, Tensor::from(numbers, {1, 1, 1, count})};
-  require(numbers[0] == std::trunc(numbers[0]), "--set '{}': a position among the keys is a whole number", given);
+  require(std::isfinite(numbers[0]) && numbers[0] == std::trunc(numbers[0]),
+          "--set '{}': a position among the keys is a whole number", given);
   return {name, Tensor::from(numbers, {1, 1, 1}).to(DType::i64)};
 }
 
@@ -93,7 +94,7 @@ Finding computation(Cli& cli) {
       }
     }
   for (const std::string& name : shown)
-    require(what.empty() || known.contains(name), "--what: '{}' is not computed; there are {}", name,
+    require(name.empty() || known.contains(name), "--what: '{}' is not computed; there are {}", name,
             fmt::join(known, ", "));
   Finding finding{.title = "What " + specifications + " computes", .tables = {{"keys", of_keys}}, .figures = {chart}};
   if (!of_query.is_empty()) finding.tables.push_back({"query", of_query});

@@ -155,7 +155,7 @@ std::string with_option(const std::string& specification, const std::string& nam
     if (!find_method(method->name)) continue;
     const auto own = std::ranges::find_if(method->options, is_named);
     const std::size_t end = method->column - 1 + method->name.size();
-    const std::size_t next = std::min(specification.find_first_not_of(' ', end), specification.size());
+    const std::size_t next = std::min(specification.find_first_not_of(" \t", end), specification.size());
     if (own != method->options.end())
       edits.push_back({own->value_column - 1, own->value.size(), value});
     else if (std::ranges::none_of(options_of(*method), is_named))

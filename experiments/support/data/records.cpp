@@ -86,7 +86,7 @@ void RecordReader::note(const RecordFault& fault) {
 bool RecordReader::read_conll(std::vector<std::string>& fields) {
   for (number_ = 0; next_line();) {
     if (is_blank(line_)) {
-      if (number_ > 0) break;
+      if (number_ > 0 || fault_) break;  // a faulty comment by itself costs no sentence
       continue;
     }
     if (width_ == 0) has_tabs_ = line_.find('\t') != std::string::npos;
@@ -129,7 +129,7 @@ void RecordReader::read_quoted(std::vector<std::string>& fields) {
       for (++at; line_.find('"', at) == std::string::npos; at = 0) {
         field += line_.substr(at) + "\n";
         if (field.size() > longest_field || !next_line())
-          fail_here("column {}: the opening quote has no closing one", fields.size());
+          return note(fault_here("column {}: the opening quote has no closing one", fields.size()));
       }
       const std::size_t end = line_.find('"', at);
       field.append(line_, at, end - at);
