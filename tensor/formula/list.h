@@ -16,7 +16,7 @@ template <class F, class... Functors>
 consteval int place_of(FunctorList<Functors...>) {
   int place = 0;
   const bool is_there = ((std::is_same_v<F, Functors> || (++place, false)) || ...);
-  if (!is_there) throw "the type is not in the list; a formula is added there by its name, and a tensor has few element types";
+  if (!is_there) throw "the type is not in the list: formulas are added there by name, tensors have few element types";
   return place;
 }
 
