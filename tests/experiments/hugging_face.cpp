@@ -469,6 +469,8 @@ BOOST_AUTO_TEST_CASE(models_that_ours_cannot_be_are_refused_in_a_line) {
   const Copy merges("gpt2"), numbers("gpt2"), parts("gpt2");
   std::ofstream(merges / "merges.txt", std::ios::app) << "garbage\n";
   BOOST_TEST(contains(refusal(merges), "merges.txt: the merge 'garbage' is not of two parts"));
+  merges.write("merges.txt", "\b\n");  // would move a terminal's cursor
+  BOOST_TEST(contains(refusal(merges), "merges.txt: the merge '\\x08' is not of two parts"));
   std::ofstream(numbers / "vocab.json") << "{}";
   BOOST_TEST(contains(refusal(numbers), "vocab.json: has no token of the number "));
   fs::remove(parts / "model.safetensors");

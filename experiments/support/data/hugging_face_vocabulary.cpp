@@ -10,6 +10,7 @@
 #include "experiments/support/program/json_file.h"
 #include "experiments/support/text/words.h"
 #include "tensor/error.h"
+#include "tensor/support/in_quotes.h"
 
 namespace fovea {
 
@@ -40,11 +41,12 @@ struct Tokens {
   }
   void add(const nlohmann::json& numbers) {
     for (const auto& [token, number] : numbers.items()) {
-      require(number.is_number_unsigned() && number < tokens.size(),
-              "{}: token '{}' has the number {}, config.json has a vocab_size of {}", file, token, text_of(number),
-              tokens.size());
+      if (!number.is_number_unsigned() || number >= tokens.size())
+        fail("{}: token {} has the number {}, config.json has a vocab_size of {}", file, in_quotes(token),
+             without_middle(text_of(number), 40), tokens.size());
       std::string& place = tokens[number.get<std::size_t>()];
-      require(place.empty(), "{}: tokens '{}' and '{}' have one number, {}", file, place, token, text_of(number));
+      if (!place.empty())
+        fail("{}: tokens {} and {} have one number, {}", file, in_quotes(place), in_quotes(token), text_of(number));
       place = token;
     }
   }
@@ -67,8 +69,8 @@ std::string merge_of(const nlohmann::json& merge) {
 
 void require_merge(const std::string& file, const std::string& merge) {
   const std::size_t space = merge.find(' ');
-  require(space != merge.npos && space > 0 && space + 1 < merge.size() && merge.find(' ', space + 1) == merge.npos,
-          "{}: the merge '{}' is not of two parts with a space between them", file, merge);
+  if (space == merge.npos || space == 0 || space + 1 == merge.size() || merge.find(' ', space + 1) != merge.npos)
+    fail("{}: the merge {} is not of two parts with a space between them", file, in_quotes(merge));
 }
 
 /// The content of tokenizer.json; an empty object where the folder has none.

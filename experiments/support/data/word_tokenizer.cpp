@@ -5,6 +5,7 @@
 #include "experiments/support/data/vocabulary.h"
 #include "experiments/support/text/words.h"
 #include "tensor/error.h"
+#include "tensor/support/in_quotes.h"
 
 namespace fovea {
 
@@ -96,7 +97,7 @@ std::unique_ptr<Tokenizer> word_tokenizer(std::string_view content, bool lower_c
   for (const std::string_view line : split_columns(content, '\n')) {
     if (line.empty()) continue;
     const auto columns = split_columns(line);
-    require(columns.size() == 2, "{}: '{}', expected a word and its count", name, line);
+    if (columns.size() != 2) fail("{}: {}, expected a word and its count", name, in_quotes(line));
     entries.push_back({std::string(columns[0]), number<std::int64_t>(columns[1]).value_or(0)});
   }
   return std::make_unique<WordTokenizer>(std::move(entries), lower_case);

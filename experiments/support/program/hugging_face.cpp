@@ -8,6 +8,7 @@
 #include "experiments/support/program/terminal.h"
 #include "experiments/support/text/words.h"
 #include "tensor/error.h"
+#include "tensor/support/in_quotes.h"
 
 namespace fovea {
 
@@ -83,7 +84,7 @@ std::string activation_of(const std::string& file, const std::string& key, const
       {"relu", "relu"}, {"gelu", "gelu"}, {"gelu_new", "gelu-tanh"}, {"gelu_pytorch_tanh", "gelu-tanh"}};
   for (const auto& [name, ours] : names)
     if (name == theirs) return ours;
-  fail("{}: {} is '{}', expected relu, gelu, gelu_new or gelu_pytorch_tanh", file, key, theirs);
+  fail("{}: {} is {}, expected relu, gelu, gelu_new or gelu_pytorch_tanh", file, key, in_quotes(theirs));
 }
 
 /// The flags of T5 that depend on several keys. T5 1.1 has gates, and an output layer of its own, whose logits have no

@@ -14,6 +14,7 @@
 #include "tensor/constant.h"
 #include "tensor/format/safetensors.h"
 #include "tensor/map.h"
+#include "tensor/support/in_quotes.h"
 #include "tensor/support/warning.h"
 
 namespace fovea {
@@ -202,7 +203,7 @@ NamedTensors read_tensors(const fs::path& folder, std::string& file) {
           const Json parts = load_json(index).at("weight_map");
           for (const auto& [name, part] : parts.items()) {
             const fs::path one = part.get<std::string>();
-            require(one == one.filename(), "{}: '{}' is not in the folder", index.string(), one.string());
+            require(one == one.filename(), "{}: {} is not in the folder", index.string(), in_quotes(one.string()));
             files.insert(folder / one);
           }
           require(!files.empty(), "{}: weight_map is empty, expected the files of the tensors", index.string());
@@ -226,7 +227,7 @@ NamedTensors read_tensors(const fs::path& folder, std::string& file) {
           tensors
               .emplace(own, is_float(tensor.dtype()) && tensor.dtype() != DType::f64 ? tensor.to(DType::f32) : tensor)
               .second;
-      require(is_new, "{}: there are two tensors '{}', with and without a prefix", each.string(), own);
+      require(is_new, "{}: there are two tensors {}, with and without a prefix", each.string(), in_quotes(own));
     }
   return tensors;
 }
