@@ -19,7 +19,6 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <utility>
 #include <variant>
@@ -69,8 +68,7 @@ class CustomTerm {
   virtual ~CustomTerm() = default;
   /// The term on whole matrices [B, h, I, J] or [D, B, h, I, J], in differentiable operations. This defines the term:
   /// tests compare all faster forms with it.
-  virtual Variable composed(const Variable& pairs, const AttentionContext& in,
-                            std::span<const Variable> captured) const = 0;
+  virtual Variable composed(const Variable& pairs, const AttentionContext& in, const Captured& captured) const = 0;
   /// Whether the result for a pair depends only on keys that its query sees. An engine may then leave out keys that no
   /// query of a block sees; the context's `key_positions` are the positions of the remaining keys.
   virtual bool is_of_seen_pairs() const { return false; }
@@ -123,7 +121,7 @@ class CustomNormalizer {
   /// position. `allow` is bool, broadcasts to z and is false for keys that a query does not see: these must get weight
   /// 0, also in rows without any visible key. An undefined `allow` means that every query sees every key.
   virtual Variable weights(const Variable& z, std::int64_t tokens, const Tensor& allow,
-                           std::span<const Variable> captured) const = 0;
+                           const Captured& captured) const = 0;
 };
 
 /// The function that computes the weights of some heads from their logits. Heads without one use the softmax.
@@ -170,10 +168,10 @@ class PairlessMixer {
  public:
   virtual ~PairlessMixer() = default;
   /// The output [B, h, I, D_v].
-  virtual Variable output(const AttentionContext& in, std::span<const Variable> captured) const = 0;
+  virtual Variable output(const AttentionContext& in, const Captured& captured) const = 0;
   /// The weights w [B, h, I, J] for which output() equals Σ_j w_ij v_j. This defines the mixer; tests and traces use
   /// it.
-  virtual Variable weights(const AttentionContext& in, std::span<const Variable> captured) const = 0;
+  virtual Variable weights(const AttentionContext& in, const Captured& captured) const = 0;
 };
 struct HeadMixer {
   std::shared_ptr<const PairlessMixer> mixer;

@@ -5,6 +5,7 @@
 /// be absent: shapes broadcast.
 #pragma once
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "autograd/variable.h"
@@ -43,6 +44,21 @@ struct PerOffset {
   Variable value;
   std::int64_t clip;  ///< in tokens, at least 0
   operator Capture() const { return {per, value, clip}; }
+};
+
+/// The variables of captures, in their order: what a term that is written by hand reads.
+class Captured {
+ public:
+  Captured(const std::vector<Variable>& values) : values_(values) {}
+  std::size_t size() const { return values_.size(); }
+  /// Throws Error if there is no such capture.
+  const Variable& operator[](std::size_t index) const {
+    require(index < values_.size(), "attention: a term reads captured[{}]; it has {} captures", index, values_.size());
+    return values_[index];
+  }
+
+ private:
+  std::span<const Variable> values_;
 };
 
 /// The variables of captures, in their order.

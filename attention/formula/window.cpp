@@ -132,8 +132,7 @@ PointwiseFormula window_formula(const PointerWindow& window) {
   return window_formula_of<Mask::paper, false>(window.additive);
 }
 
-WindowPointers window_pointers(const PointerWindow& window, std::span<const Variable> captured,
-                               const AttentionContext& in) {
+WindowPointers window_pointers(const PointerWindow& window, const Captured& captured, const AttentionContext& in) {
   const Tensor allow = in.allow();
   Tensor left_allow = allow, right_allow = allow;
   if (window.forward_only) {
@@ -146,14 +145,14 @@ WindowPointers window_pointers(const PointerWindow& window, std::span<const Vari
           pointer(window, captured[2], captured[3], right_allow, in)};
 }
 
-Variable window_mask(const PointerWindow& window, std::span<const Variable> captured, const AttentionContext& in) {
+Variable window_mask(const PointerWindow& window, const Captured& captured, const AttentionContext& in) {
   Variable mask = mask_of(window, window_pointers(window, captured, in));
   Tensor allow = in.allow();
   if (!allow.defined()) return mask;
   return where(allow, mask, constant_like(mask, 0));
 }
 
-Variable apply_window(const PointerWindow& window, const Variable& pairs, std::span<const Variable> captured,
+Variable apply_window(const PointerWindow& window, const Variable& pairs, const Captured& captured,
                       const AttentionContext& in) {
   Variable mask = window_mask(window, captured, in);
   if (!window.additive) return pairs * mask;

@@ -10,7 +10,6 @@
 ///     additive (AW)        z = s + (q^loc · k^loc / sqrt(D)) · m̂    before the softmax
 #pragma once
 #include <cstdint>
-#include <span>
 
 #include "attention/context.h"
 #include "attention/formula/pointwise.h"
@@ -45,15 +44,14 @@ PointwiseFormula window_formula(const PointerWindow& window);
 struct WindowPointers {
   Variable left, right;
 };
-WindowPointers window_pointers(const PointerWindow& window, std::span<const Variable> captured,
-                               const AttentionContext& in);
+WindowPointers window_pointers(const PointerWindow& window, const Captured& captured, const AttentionContext& in);
 
 /// m̂ [B, H, I, J]; 0 for keys that a query may not see.
-Variable window_mask(const PointerWindow& window, std::span<const Variable> captured, const AttentionContext& in);
+Variable window_mask(const PointerWindow& window, const Captured& captured, const AttentionContext& in);
 
 /// Applies the window to `pairs`, [B, H, I, J] or [D, B, H, I, J]: to weights if it is multiplicative, to logits if it
 /// is additive.
-Variable apply_window(const PointerWindow& window, const Variable& pairs, std::span<const Variable> captured,
+Variable apply_window(const PointerWindow& window, const Variable& pairs, const Captured& captured,
                       const AttentionContext& in);
 
 }  // namespace fovea

@@ -10,8 +10,7 @@ namespace {
 /// s + q · e(p), from scores s. The capture is q · e_r for every row r of the table, [B, h, I, longest + 1].
 class PositionTerm : public CustomTerm {
  public:
-  Variable composed(const Variable& scores, const AttentionContext& in,
-                    std::span<const Variable> captured) const override {
+  Variable composed(const Variable& scores, const AttentionContext& in, const Captured& captured) const override {
     const Variable zero = constant_like(scores, 0);
     const std::int64_t longest = captured[0].size(-1) - 1;
     Variable gates = sigmoid(scores);

@@ -12,11 +12,11 @@ namespace {
 /// The convolution of the values. The capture is c, [1, h, 1, width] or [B, h, I, width].
 class Convolution : public PairlessMixer {
  public:
-  Variable output(const AttentionContext& in, std::span<const Variable> captured) const override {
+  Variable output(const AttentionContext& in, const Captured& captured) const override {
     return in.allowed.defined() ? matmul(weights(in, captured), in.value) : convolved(in, in.value, captured[0]);
   }
   /// Computed as the convolution of unit vectors in place of the values.
-  Variable weights(const AttentionContext& in, std::span<const Variable> captured) const override {
+  Variable weights(const AttentionContext& in, const Captured& captured) const override {
     const std::int64_t J = in.key.size(2);
     const Tensor key = Tensor::arange(J, DType::i32, in.key.device());
     const Tensor units = equal(key.reshape({J, 1}), key).to(in.value.dtype()).reshape({1, 1, J, J});

@@ -20,7 +20,7 @@ class FeatureProducts : public PairlessMixer {
  public:
   explicit FeatureProducts(const void* method) : method_(method) {}
 
-  Variable output(const AttentionContext& in, std::span<const Variable> captured) const override {
+  Variable output(const AttentionContext& in, const Captured& captured) const override {
     if (in.query.size(2) == 0) return matmul(weights(in, captured), in.value);
     const std::int64_t D = in.value.size(3);
     Shape column = in.value.shape();
@@ -34,7 +34,7 @@ class FeatureProducts : public PairlessMixer {
     if (in.allowed.defined()) return matmul(weights(in, captured), in.value);  // a mask of pairs needs all pairs
     return ratio(slice(sums, 3, 0, D), slice(sums, 3, D, D + 1));
   }
-  Variable weights(const AttentionContext& in, std::span<const Variable>) const override {
+  Variable weights(const AttentionContext& in, const Captured&) const override {
     Variable products = matmul(feature_map(in.query), transpose(feature_map(in.key), 2, 3));
     if (const Tensor seen = in.seen(); seen.defined()) products = where(seen, products, constant_like(products, 0));
     return ratio(products, sum(products, {-1}, true));

@@ -18,13 +18,13 @@ namespace fovea {
 /// queries [B or 1, 1, I, 2] and keys [B or 1, 1, J, 2].
 class GridBias : public CustomTerm {
  public:
-  Variable composed(const Variable& pairs, const AttentionContext&, std::span<const Variable> captured) const override {
+  Variable composed(const Variable& pairs, const AttentionContext&, const Captured& captured) const override {
     return pairs + of_axis(captured, 0) + of_axis(captured, 1);
   }
   bool is_of_seen_pairs() const override { return true; }
 
  private:
-  static Variable of_axis(std::span<const Variable> captured, int axis) {
+  static Variable of_axis(const Captured& captured, int axis) {
     const Variable& products = captured[static_cast<std::size_t>(axis)];
     const Tensor of_query = captured[2].value().slice(-1, axis, axis + 1),
                  of_key = captured[3].value().slice(-1, axis, axis + 1).transpose(-1, -2);

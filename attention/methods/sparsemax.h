@@ -19,7 +19,7 @@ Variable sparsemax(const Variable& logits, const Tensor& allow = {});
 
 /// Sparsemax as part of a plan.
 struct SparsemaxNormalizer : CustomNormalizer {
-  Variable weights(const Variable& z, std::int64_t, const Tensor& allow, std::span<const Variable>) const override {
+  Variable weights(const Variable& z, std::int64_t, const Tensor& allow, const Captured&) const override {
     return sparsemax(z, allow);
   }
 };

@@ -71,7 +71,7 @@ class GivenWindow : public CustomTerm {
       : additive_(additive), mask_(mask), segment_(segment), local_scale_(local_scale) {}
 
   /// m̂ [B or 1, H or 1, I or 1, J]
-  Variable window(const AttentionContext& in, std::span<const Variable> captured) const {
+  Variable window(const AttentionContext& in, const Captured& captured) const {
     const Variable &left = captured[0], &right = captured[1];
     if (left.rank() == 3 && right.rank() == 3) {
       const Variable one = Tensor::full({1, 1, 1, in.key.size(2)}, 1, in.query.dtype(), in.query.device());
@@ -85,8 +85,7 @@ class GivenWindow : public CustomTerm {
     return mask_ == Mask::either ? x + y - x * y : x + y;
   }
 
-  Variable composed(const Variable& pairs, const AttentionContext& in,
-                    std::span<const Variable> captured) const override {
+  Variable composed(const Variable& pairs, const AttentionContext& in, const Captured& captured) const override {
     const Variable mask = window(in, captured);
     if (!additive_) return pairs * mask;
     return pairs + matmul(captured[2], transpose(captured[3], -1, -2), {.scale = local_scale_}) * mask;

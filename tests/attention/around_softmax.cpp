@@ -246,8 +246,7 @@ BOOST_AUTO_TEST_CASE(the_gradient_of_sparsemax_is_centred_on_the_support) {
 // Beside a sink and two extra keys, a normaliser knows which columns are tokens: this one is 1 at the last token seen.
 BOOST_AUTO_TEST_CASE(a_normalizer_knows_which_columns_are_tokens) {
   struct LastToken : CustomNormalizer {
-    Variable weights(const Variable& z, std::int64_t tokens, const Tensor& allow,
-                     std::span<const Variable>) const override {
+    Variable weights(const Variable& z, std::int64_t tokens, const Tensor& allow, const Captured&) const override {
       BOOST_TEST(z.size(-1) == tokens + 3);
       std::vector<double> a(static_cast<std::size_t>(z.value().elements()), 0);
       const std::vector<double> seen = allow.to(DType::f64).expand(z.shape()).to_vector<double>();

@@ -93,11 +93,10 @@ struct Scaled {
 /// head.
 class RowScaled : public CustomTerm, public WithStrips {
  public:
-  Variable composed(const Variable& a, const AttentionContext&, std::span<const Variable> captured) const override {
+  Variable composed(const Variable& a, const AttentionContext&, const Captured& captured) const override {
     return a * sum(a, {-1}, true) * reshape(captured[0], {1, a.size(1), 1, 1});
   }
-  StripForm strips(const AttentionContext&, std::span<const Variable> captured,
-                   const StripShape& shape) const override {
+  StripForm strips(const AttentionContext&, const Captured& captured, const StripShape& shape) const override {
     return StripForm::of<Strips>(captured[0], shape);
   }
 
@@ -785,8 +784,8 @@ BOOST_AUTO_TEST_CASE(heads_without_a_score_have_the_default_score) {
 // The engine computes the heads beside those of a mixer from a part of each tensor.
 BOOST_AUTO_TEST_CASE(heads_beside_a_mixer_keep_their_weights_of_the_hidden_layer) {
   struct Zeros : PairlessMixer {
-    Variable output(const AttentionContext& in, std::span<const Variable>) const override { return in.query * 0.0; }
-    Variable weights(const AttentionContext&, std::span<const Variable>) const override { return {}; }
+    Variable output(const AttentionContext& in, const Captured&) const override { return in.query * 0.0; }
+    Variable weights(const AttentionContext&, const Captured&) const override { return {}; }
   };
   Generator generator(4);
   auto random = [&](const Shape& shape) { return Variable(random_tensor(shape, generator)); };

@@ -85,12 +85,17 @@ struct Weighted {
 
 class NoMixer : public PairlessMixer {
  public:
-  Variable output(const AttentionContext& in, std::span<const Variable>) const override { return in.query; }
-  Variable weights(const AttentionContext&, std::span<const Variable>) const override { return {}; }
+  Variable output(const AttentionContext& in, const Captured&) const override { return in.query; }
+  Variable weights(const AttentionContext&, const Captured&) const override { return {}; }
 };
 struct Halves : CustomTerm {
-  Variable composed(const Variable& pairs, const AttentionContext&, std::span<const Variable>) const override {
+  Variable composed(const Variable& pairs, const AttentionContext&, const Captured&) const override {
     return slice(pairs, -1, 0, 3);
+  }
+};
+struct SecondCapture : CustomTerm {
+  Variable composed(const Variable& pairs, const AttentionContext&, const Captured& captured) const override {
+    return pairs * captured[1];
   }
 };
 
@@ -323,6 +328,11 @@ BOOST_AUTO_TEST_CASE(results_of_parts_written_by_hand_must_have_their_shapes) {
   AttentionEngineScope scope(AttentionEngine::composed);
   BOOST_TEST(message_of([] { attend(context(), with_bias({std::make_shared<const Halves>()}), 0, nullptr); }) ==
              "attention: a CustomTerm returned f64 [2, 3, 4, 3]; it must return [2, 3, 4, 6]");
+}
+
+BOOST_AUTO_TEST_CASE(a_term_that_reads_a_capture_which_is_not_there_is_refused) {
+  const PairTerm one{std::make_shared<const SecondCapture>(), {PerHead{numbers({H})}}};
+  refused(with_bias(one), "attention: a term reads captured[1]; it has 1 captures");
 }
 
 BOOST_AUTO_TEST_CASE(the_trace_has_a_factor_of_the_weights_only_where_every_window_is_one) {

@@ -194,8 +194,7 @@ class WithStrips {
   /// The term for one call of this shape. `in` and `captured` are those of CustomTerm::composed(). A gradient for each
   /// head, say, has the buffer {captured[0], {shape.parts, shape.sentences, shape.heads}}, in which every item has a
   /// place of its own: threads that add to one place would race.
-  virtual StripForm strips(const AttentionContext& in, std::span<const Variable> captured,
-                           const StripShape& shape) const = 0;
+  virtual StripForm strips(const AttentionContext& in, const Captured& captured, const StripShape& shape) const = 0;
 };
 
 // ---- Loops over keys
