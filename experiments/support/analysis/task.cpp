@@ -5,6 +5,7 @@
 #include <map>
 
 #include "experiments/support/analysis/analyzed_run.h"
+#include "experiments/support/analysis/run_task.h"
 #include "experiments/support/models/sequence_options.h"
 #include "experiments/support/program/hugging_face.h"
 #include "experiments/support/program/program.h"
@@ -30,7 +31,7 @@ RegisteredTask::RegisteredTask(Task task) {
   }
 }
 
-int run_task(const std::string& name, int argc, char** argv) { return run(name, argc, argv, tasks().at(name).program); }
+int run_task(const char* name, int argc, char** argv) { return run(name, argc, argv, tasks().at(name).program); }
 
 std::string program_of(const std::filesystem::path& run) {
   require(std::filesystem::is_directory(run), "{}: {}", run.string(),

@@ -32,9 +32,6 @@ struct RegisteredTask {
   RegisteredTask(Task task);
 };
 
-/// The main function of a task's program. A page of the program must have registered the task.
-int run_task(const std::string& name, int argc, char** argv);
-
 /// The name of the program whose run this is. Throws Error if the directory is not that of a trained run.
 std::string program_of(const std::filesystem::path& run);
 /// The task whose run this is. Throws Error for a task that this program was not built with.
