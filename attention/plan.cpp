@@ -147,6 +147,7 @@ void add_to_plan(Plan& all, Plan own, const AttentionContext& in, HeadRange head
   add(all.second_maps, own.second_maps);
   add(all.extra_keys, own.extra_keys);
   add(all.mixers, own.mixers);
+  add(all.quantities, own.quantities);
   require_apart("normaliser", all.normalizers);
   require_apart("second map", all.second_maps);
   require_apart("extra keys", all.extra_keys);
@@ -166,7 +167,6 @@ void add_to_plan(Plan& all, Plan own, const AttentionContext& in, HeadRange head
     all.sink_heads.push_back(heads);
     all.sink = sink_of_all_heads(all.sink, own.sink, heads, H);
   }
-  for (auto& quantity : own.quantities) all.quantities.push_back(std::move(quantity));
 }
 
 }  // namespace fovea

@@ -197,6 +197,13 @@ struct HeadMask {
   HeadRange heads = {};
 };
 
+/// A named quantity for AttentionTrace, such as "center" [B, h, I], which is computed only if the caller wants a trace.
+struct PlanQuantity {
+  std::string name;
+  std::function<Variable()> compute;
+  HeadRange heads = {};
+};
+
 // ---- The plan
 
 /// All terms of one attention call.
@@ -226,12 +233,10 @@ struct Plan {
       always;                   ///< keys seen even outside of `ranges` and `dilations`, if in AttentionContext::visible
   std::vector<HeadMask> masks;  ///< masks, which hide keys of `always` too
 
-  /// Named quantities for AttentionTrace, such as "center" [B, H, I]. They are computed only if the caller wants a
-  /// trace.
-  std::vector<std::pair<std::string, std::function<Variable()>>> quantities;
+  std::vector<PlanQuantity> quantities;
 
   void quantity(std::string name, std::function<Variable()> compute) {
-    quantities.emplace_back(std::move(name), std::move(compute));
+    quantities.push_back({std::move(name), std::move(compute)});
   }
   void quantity(std::string name, const Variable& value) {
     quantity(std::move(name), [value] { return value; });

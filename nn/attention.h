@@ -19,6 +19,14 @@ enum class Place { encoder, decoder, cross };
 
 struct RowQuantities;
 
+/// A quantity that an attention's method computes on the way, for the heads on which the method acts.
+struct TracedQuantity {
+  std::string name;             ///< "center", "width", "window", ...
+  Variable value;               ///< [B, heads, I, ...]; [B, 1, I, ...] if it is the same for all of them
+  std::int64_t first_head = 0;  ///< counted from 0
+  std::int64_t heads = 1;
+};
+
 /// Intermediate results of one call of an attention, for plots and tests. The call fills the trace to which
 /// AttentionInput::trace points.
 struct AttentionTrace {
@@ -27,8 +35,7 @@ struct AttentionTrace {
   /// Attention weights, which multiply the values: after masks and windows, before dropout. [B, H, I, J], or
   /// [B, H, I, J, D] if each of the D dimensions of the values has weights of its own.
   Variable weights;
-  /// Further quantities that the attention method computes, by name: "center", "width", "window", ...
-  std::vector<std::pair<std::string, Variable>> quantities;
+  std::vector<TracedQuantity> quantities;
   /// Unless null, the call stores its row quantities here (nn/row_quantities.h), and no weights and quantities. It then
   /// needs O(I + J) memory.
   RowQuantities* rows = nullptr;

@@ -27,9 +27,9 @@ AttentionTrace joined_trace(const std::vector<AttentionTrace>& steps, const std:
   trace.name = name;
   trace.place = Place::cross;
   trace.weights = all([](const AttentionTrace& step) { return step.weights; });
-  for (std::size_t k = 0; k < steps.back().quantities.size(); ++k)
-    trace.quantities.emplace_back(steps.back().quantities[k].first,
-                                  all([k](const AttentionTrace& step) { return step.quantities[k].second; }));
+  trace.quantities = steps.back().quantities;
+  for (std::size_t k = 0; k < trace.quantities.size(); ++k)
+    trace.quantities[k].value = all([k](const AttentionTrace& step) { return step.quantities[k].value; });
   return trace;
 }
 

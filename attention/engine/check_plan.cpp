@@ -135,8 +135,9 @@ class PlanCheck {
     one_for_each_head("mixer", plan.mixers);
     if (plan.focus) focus(plan);
     if (plan.sink.defined()) exact({"plan"}, {"sink"}, plan.sink, {H_});
-    for (const auto& [name, compute] : plan.quantities)
-      require(compute != nullptr, "attention: the quantity '{}' has no function that computes it", name);
+    for (const PlanQuantity& quantity : plan.quantities)
+      require(quantity.compute != nullptr, "attention: the quantity '{}' has no function that computes it",
+              quantity.name);
   }
 
  private:

@@ -386,13 +386,11 @@ void trace_equation(const AttentionContext& in, const Plan& plan, const Variable
   const SeenLogits logits = seen_logits(plain, in, plan, focus);
   const Tensor one = Tensor::full(scores.shape(), 1, scores.dtype(), scores.device());
   const Tensor zero = Tensor::zeros({1}, scores.dtype(), scores.device());
-  const auto has_name = [](const char* name) {
-    return [name](const auto& quantity) { return quantity.first == name; };
-  };
   const auto add = [&](const char* name, const Variable& pairs) {
-    trace.quantities.emplace_back(name, with_dimensions_last(pairs));
+    trace.quantities.push_back({name, with_dimensions_last(pairs), 0, in.query.size(1)});
   };
-  if (std::none_of(trace.quantities.begin(), trace.quantities.end(), has_name("scores"))) add("scores", scores);
+  const auto are_scores = [](const TracedQuantity& quantity) { return quantity.name == "scores"; };
+  if (std::none_of(trace.quantities.begin(), trace.quantities.end(), are_scores)) add("scores", scores);
   add("logits", logits.masked());
   add("bias", logits.z - scores);
   add("seen", logits.allow.defined() ? where(logits.allow, Variable(one), zero) : Variable(one));
@@ -419,15 +417,19 @@ RowQuantities row_quantities(const AttentionContext& in, const Plan& plan, const
 void fill_trace(const AttentionContext& in, const Plan& plan, const Variable& weights, const Variable& focus,
                 AttentionTrace& trace) {
   trace.weights = weights;
+  const auto add = [&](const std::string& name, const Variable& value, HeadRange heads) {
+    heads = resolved(heads, in.query.size(1));
+    trace.quantities.push_back({name, value, heads.first, heads.count});
+  };
   if (std::any_of(plan.scores.begin(), plan.scores.end(), [](const Score& score) { return !score.is_default; }))
-    trace.quantities.emplace_back("scores", with_dimensions_last(logits_of_scores(plan, in)));
-  for (auto& [name, compute] : plan.quantities) trace.quantities.emplace_back(name, compute());
+    add("scores", with_dimensions_last(logits_of_scores(plan, in)), {});
+  for (const PlanQuantity& quantity : plan.quantities) add(quantity.name, quantity.compute(), quantity.heads);
   // without weights, mixers replace the equation on all heads
   if (TracedEquationScope::is_open() && weights.defined()) trace_equation(in, plan, focus, trace);
   if (!plan.focus) return;
   const AttentionContext own = context_of_heads(in, resolved(plan.focus->heads, in.query.size(1)));
-  trace.quantities.emplace_back("focus", focus);
-  trace.quantities.emplace_back("range", focus_windows(*plan.focus, focus.value(), own));
+  add("focus", focus, plan.focus->heads);
+  add("range", focus_windows(*plan.focus, focus.value(), own), plan.focus->heads);
 }
 
 AttentionWeights composed_weights(const AttentionContext& in, const Plan& plan) {

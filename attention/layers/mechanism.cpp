@@ -196,6 +196,7 @@ Variable MixedAttention::forward(const AttentionInput& input) {
 Variable MixedAttention::outputs_together(const AttentionInput& input) {
   std::vector<AttentionInput> inputs = inputs_of_mechanisms(input);
   std::vector<Variable> outputs, weights;
+  std::int64_t first_head = 0;
   std::vector<RowQuantities> rows(input.trace && input.trace->rows ? inputs.size() : 0);
   for (std::size_t k = 0; k < inputs.size(); ++k) {
     AttentionTrace trace;
@@ -204,8 +205,12 @@ Variable MixedAttention::outputs_together(const AttentionInput& input) {
     outputs.push_back(mechanisms_[k]->forward(inputs[k]));
     if (!input.trace) continue;
     weights.push_back(trace.weights);
-    for (auto& [name, value] : trace.quantities)
-      input.trace->quantities.emplace_back(fmt::format("head_{}.{}", k + 1, name), value);
+    for (TracedQuantity& quantity : trace.quantities) {
+      quantity.name = fmt::format("head_{}.{}", k + 1, quantity.name);
+      quantity.first_head += first_head;
+      input.trace->quantities.push_back(std::move(quantity));
+    }
+    if (trace.weights.defined()) first_head += trace.weights.size(1);
   }
   if (!rows.empty())
     *input.trace->rows = heads_side_by_side(rows);

@@ -146,7 +146,11 @@ class Call {
   }
   std::map<std::string, Result> quantities() const {
     std::map<std::string, Result> found;
-    for (const auto& [name, value] : trace_.quantities) found.emplace(name, array_of(value.value(), dtype_));
+    for (const TracedQuantity& quantity : trace_.quantities) {
+      std::string name = quantity.name;  // two methods, each on some of the heads, may both have a "center"
+      for (int use = 2; found.count(name) > 0; ++use) name = fmt::format("{}_{}", quantity.name, use);
+      found.emplace(name, array_of(quantity.value.value(), dtype_));
+    }
     return found;
   }
 

@@ -392,8 +392,8 @@ BOOST_AUTO_TEST_CASE(both_maps_of_differential_attention_are_positioned) {
     AttentionTrace trace;
     attention->forward({.query = x, .key = x, .value = x, .causal = true, .trace = &trace});
     double lambda = 0;
-    for (auto& [name, value] : trace.quantities)
-      if (name == "lambda") lambda = value.item();
+    for (const TracedQuantity& quantity : trace.quantities)
+      if (quantity.name == "lambda") lambda = quantity.value.item();
     auto plain = random_attention(positions, Place::decoder);
     for (auto& parameter : plain->parameters())
       if (values.contains(parameter.name)) Variable(parameter.variable).value().copy_from(values[parameter.name]);

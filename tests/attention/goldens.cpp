@@ -61,8 +61,8 @@ class Toy {
   Values output() const { return output_.value().to_vector<double>(); }
   Values weights() const { return trace_.weights.value().to_vector<double>(); }
   Values quantity(const std::string& name) const {
-    for (auto& [known, value] : trace_.quantities)
-      if (known == name) return value.value().to_vector<double>();
+    for (const TracedQuantity& quantity : trace_.quantities)
+      if (quantity.name == name) return quantity.value.value().to_vector<double>();
     BOOST_FAIL("no quantity " << name);
     return {};
   }

@@ -180,9 +180,9 @@ BOOST_AUTO_TEST_CASE(a_differentiable_window_lies_between_0_and_2) {
     input.query = input.key = input.value = map(Affine{20, 0}, input.key.value());  // sharp pointers
     input.trace = &trace;
     attention->forward(input);
-    for (auto& [name, value] : trace.quantities)
-      if (name == "window")
-        for (double m : values(value)) BOOST_TEST((-1e-15 <= m && m <= 2 + 1e-14));
+    for (const TracedQuantity& quantity : trace.quantities)
+      if (quantity.name == "window")
+        for (double m : values(quantity.value)) BOOST_TEST((-1e-15 <= m && m <= 2 + 1e-14));
   }
 }
 

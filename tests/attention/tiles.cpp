@@ -71,8 +71,8 @@ std::vector<std::vector<double>> results(const std::string& specification, Place
   AttentionTrace trace;
   if (c.continues_focus) input.trace = &trace;
   std::vector<Variable> all{attention->forward(input)};
-  for (const auto& [name, value] : trace.quantities)
-    if (name == "focus") all.push_back(value);
+  for (const TracedQuantity& quantity : trace.quantities)
+    if (quantity.name == "focus") all.push_back(quantity.value);
   Variable loss;
   for (const Variable& x : all) {
     const Variable more = sum(x * random_tensor(x.shape(), generator).to(c.dtype).to(device));

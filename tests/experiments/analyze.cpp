@@ -11,6 +11,7 @@
 #include "experiments/support/analysis/analyzed_run.h"
 #include "experiments/support/analysis/commands.h"
 #include "experiments/support/data/generated.h"
+#include "experiments/support/report/attention_pictures.h"
 #include "experiments/support/tasks/sequence_task.h"
 #include "experiments/support/text/words.h"
 #include "tests/experiments/programs.h"
@@ -168,9 +169,10 @@ BOOST_AUTO_TEST_CASE(traced_parts_of_the_equation_give_the_weights) {
       input.trace = &trace;
       attention->forward(input);
     }
-    std::map<std::string, Variable> parts(trace.quantities.begin(), trace.quantities.end());
+    std::map<std::string, Variable> parts;
+    for (const TracedQuantity& part : trace.quantities) parts.emplace(part.name, part.value);
     for (const char* name : {"scores", "logits", "bias", "seen"}) BOOST_TEST_REQUIRE(parts.count(name), specification);
-    for (const auto& [name, value] : plain.quantities) BOOST_TEST(name != "logits");
+    for (const TracedQuantity& quantity : plain.quantities) BOOST_TEST(quantity.name != "logits");
     Variable weights = softmax(parts["logits"]);
     if (parts.count("window_factor")) weights = weights * parts["window_factor"];
     const std::vector<double> found = weights.value().to_vector<double>(),
@@ -214,14 +216,47 @@ BOOST_AUTO_TEST_CASE(the_parts_of_several_mechanisms_become_heads) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_quantity_is_of_the_heads_on_which_its_method_acts) {
+  const std::vector<std::string> tokens{"a", "b", "c", "d"};
+  const auto view_of_heads = [&](const char* specification) {
+    const auto attention = attention_factory(specification)({.model_dim = 8, .heads = 4, .place = Place::encoder});
+    NoGrad off;
+    AttentionTrace trace;
+    Generator generator(3);
+    Tensor states = Tensor::empty({1, 4, 8});
+    fill_normal(states, generator);
+    AttentionInput input{.query = states, .key = states, .value = states};
+    input.trace = &trace;
+    attention->forward(input);
+    return view_of(trace, Place::encoder, tokens, tokens);
+  };
+  const AttentionView some = view_of_heads("heads(global*1, gaussian*2, alibi*1)");
+  const ViewedQuantity& center = some.at("center");
+  BOOST_TEST((center.heads == 2 && center.first_head == 2 && center.last_head == 3));
+  BOOST_TEST(head_curves(some, center, {2, 3}).series.at(1).name == "head 3");
+  const HeadMaps maps = head_maps(some, some.at("weights"), {1, 2, 3, 4});
+  for (std::size_t h = 0; h < 4; ++h) BOOST_TEST(maps.heads.at(h).center.empty() == (h == 0 || h == 3));
+  const AttentionView single = view_of_heads("heads(global*3, gaussian*1)");
+  BOOST_TEST(head_maps(single, single.at("weights"), {1}).heads.at(0).center.empty());
+
+  const AttentionView all = view_of_heads("heads(gaussian*1, gaussian(epsilon=2)*3)");
+  BOOST_TEST(all.at("center").heads == 4);
+  BOOST_TEST(std::ranges::count(all.quantities, "center", &ViewedQuantity::name) == 1);
+}
+
 BOOST_AUTO_TEST_CASE(a_quantity_of_some_heads_has_no_others) {
   const AttentionView view{.queries = {"a"},
                            .keys = {"a"},
-                           .quantities = {{"weights", 4, true, {1, 1, 1, 1}}, {"center", 2, false, {3, 5}}}};
-  BOOST_TEST(view.head(view.at("center"), 2) == std::vector<double>{5});
+                           .quantities = {{"weights", 4, true, {1, 1, 1, 1}, 1, 4},
+                                          {"center", 2, false, {3, 5}, 2, 3},
+                                          {"width", 1, false, {7}, 2, 3}}};
+  BOOST_TEST(view.head(view.at("center"), 3) == std::vector<double>{5});
   BOOST_TEST(view.head(view.at("center"), 0) == std::vector<double>{4});
-  BOOST_TEST(message_of([&] { view.head(view.at("center"), 3); }) ==
-             "--head 3: 2 of the 4 heads have 'center'; they are counted from 1");
+  BOOST_TEST(view.head(view.at("width"), 3) == std::vector<double>{7});
+  for (const char* name : {"center", "width"})
+    for (std::int64_t head : {1, 4})
+      BOOST_TEST(message_of([&] { view.head(view.at(name), head); }) ==
+                 fmt::format("--head {}: '{}' belongs to heads 2 to 3 of 4", head, name));
 }
 
 BOOST_AUTO_TEST_CASE(an_option_is_set_in_every_method_that_has_it) {

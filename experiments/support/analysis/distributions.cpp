@@ -23,11 +23,11 @@ Series& named(std::vector<Series>& all, const std::string& name) {
   return all.back();
 }
 
-/// The quantities "center" and "width" of a head, as far as the attention has them for so many heads.
+/// The quantities "center" and "width" of a head, as far as it has them.
 Columns centers_and_widths(const AttentionView& view, std::int64_t head) {
   Columns found;
   for (const auto& [name, heading] : {std::pair("center", "center P"), std::pair("width", "width D")})
-    if (const ViewedQuantity* quantity = view.find(name); quantity && (quantity->heads == 1 || head <= quantity->heads))
+    if (const ViewedQuantity* quantity = view.find(name); quantity && quantity->is_of(head))
       found.emplace_back(heading, view.head(*quantity, head));
   return found;
 }

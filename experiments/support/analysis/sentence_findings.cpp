@@ -24,7 +24,7 @@ std::string words_of(const SentenceView& sentence) { return shortened(sentence.t
 std::vector<std::int64_t> heads_of(const ViewedQuantity& quantity, std::optional<std::int64_t> head) {
   if (head) return {*head};
   std::vector<std::int64_t> all(std::size_t(quantity.heads));
-  std::iota(all.begin(), all.end(), 1);
+  std::iota(all.begin(), all.end(), quantity.first_head);
   return all;
 }
 

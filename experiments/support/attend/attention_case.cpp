@@ -90,13 +90,13 @@ class Computation {
     if (options_.weights) tensors.emplace_back("weights", trace.weights.value());
     if (options_.rows)
       for (const auto& [name, member] : row_tensors) tensors.emplace_back(name, rows.*member);
-    for (const auto& [name, value] : trace.quantities) {
+    for (const TracedQuantity& quantity : trace.quantities) {
       const auto is_taken = [&](const std::string& one) {
         return std::ranges::any_of(tensors, [&](const auto& other) { return other.first == one; });
       };
-      std::string free = name;
-      for (int use = 2; is_taken(free); ++use) free = fmt::format("{}_{}", name, use);
-      tensors.emplace_back(free, value.value());
+      std::string free = quantity.name;
+      for (int use = 2; is_taken(free); ++use) free = fmt::format("{}_{}", quantity.name, use);
+      tensors.emplace_back(free, quantity.value.value());
     }
     refuse_unknown(tensors);
     Tensor cotangent = given("cotangent");  // checked even if no gradients are computed

@@ -111,9 +111,7 @@ std::vector<Hypothesis> force(SequenceModel& model, const EncodedPairs& pairs, c
 namespace {
 
 /// Whether a quantity is a window: "range", or that of one head, "head_2.range".
-bool is_range(const std::pair<std::string, Variable>& quantity) {
-  return quantity.first == "range" || quantity.first.ends_with(".range");
-}
+bool is_range(const TracedQuantity& quantity) { return quantity.name == "range" || quantity.name.ends_with(".range"); }
 
 /// The keys that a head may look at.
 struct Window {
@@ -125,25 +123,21 @@ struct Window {
   double size() const { return std::max(0.0, end - first); }
 };
 
-/// The number of keys that each row of a step's attention [R, H, 1, J] scored, averaged over heads. A window of all
-/// heads applies to every head, and several such windows intersect. Windows of single heads belong to the first heads
-/// in order; the other heads score every key.
+/// The number of keys that each row of a step's attention [R, H, 1, J] scored, averaged over heads. Several windows of
+/// a head intersect; heads without one score every key.
 std::vector<double> scored_keys(const AttentionTrace& trace, const std::vector<double>& source_lengths) {
   const auto H = std::size_t(trace.weights.size(1)), R = source_lengths.size();
   std::vector<std::vector<Window>> windows;  // [R, H]
   for (double length : source_lengths) windows.emplace_back(H, Window{0, length});
-  std::size_t next = 0;
-  for (const auto& quantity : trace.quantities) {
+  for (const TracedQuantity& quantity : trace.quantities) {
     if (!is_range(quantity)) continue;
-    const std::vector<double> bounds = quantity.second.value().to_vector<double>();  // [R or 1, n, 1, 2]
-    const auto n = std::size_t(quantity.second.size(1));
-    const bool of_all = n == H || (n == 1 && quantity.first == "range");
+    const std::vector<double> bounds = quantity.value.value().to_vector<double>();  // [R or 1, n, 1, 2]
+    const auto n = std::size_t(quantity.value.size(1)), first = std::size_t(quantity.first_head);
     for (std::size_t row = 0; row < R; ++row)
-      for (std::size_t h = 0; h < (of_all ? H : n); ++h) {
-        const double* bound = bounds.data() + 2 * ((quantity.second.size(0) == 1 ? 0 : row) * n + h % n);
-        windows[row][of_all ? h : next + h].narrow(bound[0], bound[1]);
+      for (std::size_t h = 0; h < std::size_t(quantity.heads); ++h) {
+        const double* bound = bounds.data() + 2 * ((quantity.value.size(0) == 1 ? 0 : row) * n + h % n);
+        windows[row][first + h].narrow(bound[0], bound[1]);
       }
-    if (!of_all) next += n;
   }
   std::vector<double> spans;
   for (const std::vector<Window>& of_row : windows) {
@@ -168,9 +162,10 @@ std::vector<double> scored_positions(const std::vector<AttentionTrace>& traces, 
 
 void add_gates(std::vector<double>& gates, const std::vector<AttentionTrace>& traces) {
   for (const AttentionTrace& trace : traces)
-    for (const auto& [name, value] : trace.quantities) {
-      if (!looks_at_source(trace) || (name != "gate" && !name.ends_with(".gate"))) continue;
-      const std::vector<double> values = value.value().to_vector<double>();  // [R, H, 1]
+    for (const TracedQuantity& quantity : trace.quantities) {
+      const bool is_gate = quantity.name == "gate" || quantity.name.ends_with(".gate");
+      if (!looks_at_source(trace) || !is_gate) continue;
+      const std::vector<double> values = quantity.value.value().to_vector<double>();  // [R, H, 1]
       gates.insert(gates.end(), values.begin(), values.end());
     }
 }

@@ -20,8 +20,7 @@ struct Marks {
   explicit Marks(const AttentionView& view) {
     const auto find = [&](const char* name) {
       const ViewedQuantity* found = view.find(name);
-      const std::int64_t heads = view.quantities.front().heads;
-      return found && !found->of_pairs && (found->heads == 1 || found->heads == heads) ? found : nullptr;
+      return found && !found->of_pairs ? found : nullptr;
     };
     center = find("center");
     if (!center) center = find("focus");
@@ -88,8 +87,9 @@ HeadMaps head_maps(const AttentionView& view, const ViewedQuantity& quantity, co
     HeadMaps::Head& head = maps.heads.emplace_back();
     head.name = head_name(h);
     head.values = view.head(quantity, h);
-    if (&quantity == &view.quantities.front() && marks.center) head.center = view.head(*marks.center, h);
-    if (&quantity == &view.quantities.front() && marks.width) head.width = view.head(*marks.width, h);
+    if (&quantity != &view.quantities.front()) continue;
+    if (marks.center && marks.center->is_of(h)) head.center = view.head(*marks.center, h);
+    if (marks.width && marks.width->is_of(h)) head.width = view.head(*marks.width, h);
   }
   return maps;
 }
@@ -111,9 +111,9 @@ std::vector<Figure> pictures_of(const AttentionView& view, const std::string& ti
   for (const ViewedQuantity& quantity : view.quantities) {
     if (not_shown.contains(quantity.name) || &quantity == marks.center || &quantity == marks.width) continue;
     std::vector<std::int64_t> heads(std::size_t(std::min(quantity.heads, most_heads)));
-    std::iota(heads.begin(), heads.end(), 1);
+    std::iota(heads.begin(), heads.end(), quantity.first_head);
     const std::string cut =
-        quantity.heads > most_heads ? fmt::format(" (heads 1 to {} of {})", most_heads, quantity.heads) : "";
+        quantity.heads > most_heads ? fmt::format(" (the first {} of {} heads)", most_heads, quantity.heads) : "";
     const auto add = [&](auto chart, std::vector<Figure>& figures) {
       chart.title = title + ": " + chart.title + cut;
       figures.emplace_back(chart);

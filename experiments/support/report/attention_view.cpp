@@ -23,48 +23,62 @@ std::vector<double> broadcast_values(Tensor values, const std::vector<std::int64
 }
 
 /// Adds the quantity if it has a number for each query and key, or for each query.
-void add_quantity(AttentionView& view, const std::string& name, Tensor values) {
+void add_quantity(AttentionView& view, const TracedQuantity& traced) {
+  const std::string& name = traced.name;
+  Tensor values = traced.value.value();
   while (values.rank() < 3) values = values.unsqueeze(0);
   if (values.rank() == 5) values = mean(Variable(values), {4}).value();
   const auto I = std::int64_t(view.queries.size()), J = std::int64_t(view.keys.size());
-  const std::int64_t heads = values.size(1);
+  const std::int64_t heads = values.size(1), first = traced.first_head + 1;
   if (values.rank() == 4 && values.size(3) == 2 && name.ends_with("range")) {  // first and last key of a window
     const std::string before = name.substr(0, name.size() - 5);
-    add_quantity(view, before + "first_key", values.select(3, 0));
-    add_quantity(view, before + "last_key", values.select(3, 1));
+    add_quantity(view, {before + "first_key", values.select(3, 0), traced.first_head, traced.heads});
+    add_quantity(view, {before + "last_key", values.select(3, 1), traced.first_head, traced.heads});
     return;
   }
   const bool of_pairs = values.rank() == 4;
   std::vector<std::int64_t> sizes{1, heads, I};
   if (of_pairs) sizes.push_back(J);
   std::vector<double> numbers = broadcast_values(values, sizes);
-  if (!numbers.empty()) view.quantities.push_back({name, heads, of_pairs, std::move(numbers)});
+  if (numbers.empty()) return;
+  view.quantities.push_back({name, heads, of_pairs, std::move(numbers), first, first + traced.heads - 1});
 }
 
-/// In a combination of mechanisms, "head_1.scores", "head_2.scores", ... become one quantity "scores" of all heads.
-void join_mechanisms(AttentionView& view) {
-  std::map<std::string, ViewedQuantity> joined;
-  for (const ViewedQuantity& part : view.quantities) {
-    const std::size_t dot = part.name.find('.');
-    if (!part.name.starts_with("head_") || dot == std::string::npos) continue;
-    ViewedQuantity& all = joined[part.name.substr(dot + 1)];
-    all.of_pairs = part.of_pairs;
-    all.heads += part.heads;
-    all.values.insert(all.values.end(), part.values.begin(), part.values.end());
+/// Quantities of one name that together belong to all heads become one: those of several methods, or of the mechanisms
+/// of a combination ("head_1.scores", "head_2.scores", ...).
+void join_heads(AttentionView& view) {
+  std::map<std::string, std::vector<ViewedQuantity*>> by_name;
+  for (ViewedQuantity& part : view.quantities) {
+    const std::size_t dot = part.name.starts_with("head_") ? part.name.find('.') : std::string::npos;
+    by_name[dot == std::string::npos ? part.name : part.name.substr(dot + 1)].push_back(&part);
   }
-  for (auto& [name, all] : joined) {
-    if (all.heads != view.quantities.front().heads) continue;  // not all mechanisms have it
-    std::erase_if(view.quantities, [&, suffix = "." + name](const auto& part) { return part.name.ends_with(suffix); });
-    all.name = name;
-    view.quantities.push_back(std::move(all));
+  std::vector<ViewedQuantity> joined;
+  for (auto& [name, parts] : by_name) {
+    if (parts.size() == 1 && parts.front()->name == name) continue;
+    std::ranges::sort(parts, {}, &ViewedQuantity::first_head);
+    ViewedQuantity all{name, 0, parts.front()->of_pairs, {}};
+    bool follow = true;  // on each other, with numbers for each head
+    for (const ViewedQuantity* part : parts) {
+      follow = follow && part->first_head == all.heads + 1 && part->of_pairs == all.of_pairs &&
+               part->last_head == all.heads + part->heads;
+      all.heads += part->heads;
+      all.values.insert(all.values.end(), part->values.begin(), part->values.end());
+    }
+    all.last_head = all.heads;
+    if (!follow || all.heads != view.quantities.front().heads) continue;
+    for (ViewedQuantity* part : parts) part->name.clear();  // is removed below
+    joined.push_back(std::move(all));
   }
+  std::erase_if(view.quantities, [](const ViewedQuantity& part) { return part.name.empty(); });
+  view.quantities.insert(view.quantities.end(), joined.begin(), joined.end());
 }
 
 /// Adds the softmax of the scores over the keys that a query sees: the weights without all else that the method does.
 void add_plain_weights(AttentionView& view) {
   const ViewedQuantity *scores = view.find("scores"), *seen = view.find("seen");
   if (!scores || !seen || !scores->of_pairs) return;
-  ViewedQuantity plain{"plain_weights", scores->heads, true, scores->values};
+  ViewedQuantity plain = *scores;
+  plain.name = "plain_weights";
   const auto J = std::ptrdiff_t(view.keys.size());
   for (auto row = plain.values.begin(); row < plain.values.end(); row += J) {
     const auto see = seen->values.begin() + (row - plain.values.begin()) % std::ssize(seen->values);
@@ -101,12 +115,12 @@ const ViewedQuantity& AttentionView::at(const std::string& name) const {
 std::vector<double> AttentionView::head(const ViewedQuantity& quantity, std::int64_t head) const {
   const std::size_t size = quantity.values.size() / std::size_t(quantity.heads);
   const auto begin = [&](std::int64_t h) { return quantity.values.begin() + h * std::ptrdiff_t(size); };
-  const std::int64_t heads = quantities.front().heads;  // of the weights; other quantities may be the same for all
+  const std::int64_t heads = quantities.front().heads;  // of the weights
   require(head <= heads, "--head {}: {} has {}", head, title(), counted(std::size_t(heads), "head"));
-  if (quantity.heads == 1) head = 1;
-  require(head <= quantity.heads, "--head {}: {} of the {} heads have '{}'; they are counted from 1", head,
-          quantity.heads, heads, quantity.name);
-  if (head > 0) return {begin(head - 1), begin(head)};
+  require(head == 0 || quantity.is_of(head), "--head {}: '{}' belongs to heads {} to {} of {}", head, quantity.name,
+          quantity.first_head, quantity.last_head, heads);
+  if (quantity.heads == 1) return quantity.values;
+  if (head > 0) return {begin(head - quantity.first_head), begin(head - quantity.first_head + 1)};
   std::vector<double> mean(size, 0);
   for (std::int64_t h = 0; h < quantity.heads; ++h)
     for (std::size_t i = 0; i < size; ++i) mean[i] += begin(h)[std::ptrdiff_t(i)] / double(quantity.heads);
@@ -123,9 +137,9 @@ AttentionView view_of(const AttentionTrace& trace, Place place, std::vector<std:
   view.layer = leading_number<int>(trace.name).value_or(0) + 1;  // "2.cross"; a recurrent model has one attention
   if (const std::size_t number = trace.name.rfind('_'); number != std::string::npos)
     view.number = leading_number<int>(trace.name.substr(number + 1)).value_or(1);  // "2.attention_2"
-  add_quantity(view, "weights", trace.weights.value());
-  for (const auto& [name, values] : trace.quantities) add_quantity(view, name, values.value());
-  join_mechanisms(view);
+  add_quantity(view, {"weights", trace.weights, 0, trace.weights.size(1)});
+  for (const TracedQuantity& quantity : trace.quantities) add_quantity(view, quantity);
+  join_heads(view);
   add_plain_weights(view);
   return view;
 }

@@ -12,9 +12,13 @@ namespace fovea {
 /// on the way, such as "center".
 struct ViewedQuantity {
   std::string name;
-  std::int64_t heads = 0;      ///< 1: the same for all; fewer than of the weights: those on which its method acts
-  bool of_pairs = false;       ///< whether it has a number for each key
-  std::vector<double> values;  ///< [heads, I, J] of pairs, otherwise [heads, I]
+  std::int64_t heads = 0;       ///< that have numbers of their own; 1: the same numbers for all heads
+  bool of_pairs = false;        ///< whether it has a number for each key
+  std::vector<double> values;   ///< [heads, I, J] of pairs, otherwise [heads, I]
+  std::int64_t first_head = 1;  ///< of those on which its method acts, counted from 1
+  std::int64_t last_head = 1;
+
+  bool is_of(std::int64_t head) const { return first_head <= head && head <= last_head; }
 };
 
 struct AttentionView {
@@ -29,7 +33,7 @@ struct AttentionView {
   const ViewedQuantity* find(const std::string& name) const;
   /// Like find(), but throws Error and lists the known names if there is none.
   const ViewedQuantity& at(const std::string& name) const;
-  /// One of the quantity's heads, [I, J] or [I], counted from 1; 0: their mean. Throws Error for another number.
+  /// One of the quantity's heads, [I, J] or [I]; 0: their mean. Throws Error for a head that does not have it.
   std::vector<double> head(const ViewedQuantity& quantity, std::int64_t head) const;
   /// "encoder, layer 1", and the method if the layer has several.
   std::string title() const;
