@@ -29,6 +29,7 @@
 #include "attention/engine/cpu/pair_rows.h"
 #include "attention/engine/cpu/panels.h"
 #include "attention/engine/cpu/workspace.h"
+#include "attention/formula/captures.h"
 #include "autograd/variable.h"
 #include "tensor/cpu/row_loop.h"
 
