@@ -21,8 +21,8 @@ struct RowQuantities;
 
 /// A quantity that an attention's method computes on the way, for the heads on which the method acts.
 struct TracedQuantity {
-  std::string name;             ///< "center", "width", "window", ...
-  Variable value;               ///< [B, heads, I, ...]; [B, 1, I, ...] if it is the same for all of them
+  std::string name;  ///< "center", "width", "window", ...
+  Variable value;    ///< [B, heads, I, ...] or [heads]; 1 in place of `heads` if it is the same for all of them
   std::int64_t first_head = 0;  ///< counted from 0
   std::int64_t heads = 1;
 };

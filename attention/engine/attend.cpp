@@ -114,8 +114,8 @@ std::vector<HeadMixer> parts_in_order(std::vector<HeadMixer> mixers, std::int64_
 }
 
 /// The output of a plan with mixers: mixers compute their heads, an engine computes the others from the rest of the
-/// plan. The quantities of a trace have all heads: if a trace is wanted, the engine computes all heads, those of the
-/// mixers too.
+/// plan. If a trace is wanted, the engine computes all heads, those of the mixers too, since the quantities of the
+/// plan are for heads of the whole call.
 Variable attend_with_mixers(const AttentionContext& in, Plan plan, double dropout, AttentionTrace* trace) {
   const std::int64_t H = in.query.size(1);
   const std::vector<HeadMixer> parts = parts_in_order(std::exchange(plan.mixers, {}), H);

@@ -389,8 +389,9 @@ void trace_equation(const AttentionContext& in, const Plan& plan, const Variable
   const auto add = [&](const char* name, const Variable& pairs) {
     trace.quantities.push_back({name, with_dimensions_last(pairs), 0, in.query.size(1)});
   };
-  const auto are_scores = [](const TracedQuantity& quantity) { return quantity.name == "scores"; };
-  if (std::none_of(trace.quantities.begin(), trace.quantities.end(), are_scores)) add("scores", scores);
+  // In place of those of some heads, which a method has traced.
+  std::erase_if(trace.quantities, [](const TracedQuantity& quantity) { return quantity.name == "scores"; });
+  add("scores", scores);
   add("logits", logits.masked());
   add("bias", logits.z - scores);
   add("seen", logits.allow.defined() ? where(logits.allow, Variable(one), zero) : Variable(one));

@@ -53,7 +53,8 @@ class Captured {
   std::size_t size() const { return values_.size(); }
   /// Throws Error if there is no such capture.
   const Variable& operator[](std::size_t index) const {
-    require(index < values_.size(), "attention: a term reads captured[{}]; it has {} captures", index, values_.size());
+    require(index < values_.size(), "attention: a term reads captured[{}], and the number of its captures is {}", index,
+            values_.size());
     return values_[index];
   }
 

@@ -76,11 +76,11 @@ Values terms_of(SequenceModel& model, std::int64_t padding, SequenceTrace* trace
 }
 
 /// Adds weight · (mean of a trace's quantity over heads and real queries) to each sentence's sum.
-void add_mean(Values& sums, const AttentionTrace& trace, const std::string& quantity, double weight,
+void add_mean(Values& sums, const AttentionTrace& trace, const std::string& name, double weight,
               const std::vector<std::int32_t>& lengths) {
-  for (const auto& [name, values] : trace.quantities) {
-    if (name != quantity) continue;
-    const Tensor value = values.value();
+  for (const TracedQuantity& quantity : trace.quantities) {
+    if (quantity.name != name) continue;
+    const Tensor value = quantity.value.value();
     for (std::int64_t b = 0; b < sentences; ++b) {
       double sum = 0;
       std::int64_t count = 0;

@@ -234,7 +234,7 @@ BOOST_AUTO_TEST_CASE(a_trace_has_the_weights_of_all_mechanisms_in_order) {
   mixed->forward({.query = query, .key = keys, .value = keys, .trace = &trace});
   BOOST_TEST(trace.weights.shape().str() == "[1, 3, 1, 4, 2]");
   check_equal(select(trace.weights, 1, 0).value().to_vector<double>(), Values(8, 0.25));
-  BOOST_TEST(trace.quantities.at(1).first == "head_2.head_1.scores");
+  BOOST_TEST(trace.quantities.at(1).name == "head_2.head_1.scores");
 }
 
 BOOST_AUTO_TEST_CASE(equal_heads_average_to_one_head) {

@@ -61,8 +61,8 @@ AttentionInput random_input(std::uint64_t seed = 9) {
 }
 
 Variable quantity(const AttentionTrace& trace, const std::string& name) {
-  for (auto& [known, value] : trace.quantities)
-    if (known == name) return value;
+  for (const TracedQuantity& quantity : trace.quantities)
+    if (quantity.name == name) return quantity.value;
   BOOST_FAIL("no quantity " << name);
   return {};
 }

@@ -206,7 +206,7 @@ BOOST_AUTO_TEST_CASE(mechanisms_with_projections_equal_the_same_attentions_alone
           BOOST_REQUIRE(traced.quantities.size() == one.quantities.size() + two.quantities.size());
           for (std::size_t k = 0; k < traced.quantities.size(); ++k) {
             const TracedQuantity &found = traced.quantities[k], &first = one.quantities[k % one.quantities.size()];
-            BOOST_TEST(found.first_head == (k < one.quantities.size() ? 0 : 1));
+            BOOST_TEST(found.first_head == (k < one.quantities.size() ? 0 : one.weights.size(1)));
             if (found.first_head == 0) BOOST_TEST(found.name == "head_1." + first.name);
           }
         }

@@ -931,7 +931,7 @@ BOOST_AUTO_TEST_CASE(the_fused_engine_traces_the_weights_of_the_composed_one) {
       AttentionTrace trace;
       output_and_gradients(attention, place, all_sizes[1], DType::f64, &trace);
       std::vector<Tensor> all{trace.weights.value()};
-      for (auto& [name, value] : trace.quantities) all.push_back(value.value());
+      for (const TracedQuantity& quantity : trace.quantities) all.push_back(quantity.value.value());
       return all;
     };
     check_alike(run(AttentionEngine::fused), run(AttentionEngine::composed), 1e-12);
@@ -956,8 +956,9 @@ BOOST_AUTO_TEST_CASE(the_focus_has_a_gradient_of_its_own) {
                                          .trace = &trace,
                                          .previous_focus = previous});
       Variable loss = sum(square(out));
-      for (auto& [name, value] : trace.quantities)
-        if (name == "focus") loss = loss + sum(value * random_tensor(value.shape(), generator));
+      for (const TracedQuantity& quantity : trace.quantities)
+        if (quantity.name == "focus")
+          loss = loss + sum(quantity.value * random_tensor(quantity.value.shape(), generator));
       std::vector<Variable> inputs{x, y, previous};
       std::vector<Variable> slopes = grad(loss, inputs, {}, {.create_graph = second_order});
       if (second_order) slopes = grad(sum(square(slopes[0])) + sum(square(slopes[1])), {x, y});

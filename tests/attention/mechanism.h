@@ -47,8 +47,8 @@ class Mechanism {
   Variable weights_variable() const { return trace_.weights; }
   Values weights() const { return trace_.weights.value().to_vector<double>(); }
   Variable quantity_variable(const std::string& name) const {
-    for (auto& [known, value] : trace_.quantities)
-      if (known == name) return value;
+    for (const TracedQuantity& quantity : trace_.quantities)
+      if (quantity.name == name) return quantity.value;
     BOOST_FAIL("no quantity " << name);
     return {};
   }

@@ -138,14 +138,14 @@ BOOST_AUTO_TEST_CASE(they_are_those_of_the_traced_logits_and_weights) {
       input.trace = nullptr;
     }
     const Plan plan = plan_of(attention, input);
-    const auto logits = std::ranges::find(trace.quantities, "logits", [](auto& quantity) { return quantity.first; });
+    const auto logits = std::ranges::find(trace.quantities, "logits", &TracedQuantity::name);
     if (logits == trace.quantities.end() || !plan.mixers.empty()) return;
     ++methods;
     const auto rows_last = [](const Variable& x) {
       return (x.rank() == 5 ? permute(x, {0, 1, 2, 4, 3}) : x).value().to_vector<double>();
     };
     const std::vector<Numbers> found = rows_of(attention, input);
-    const Numbers z = rows_last(logits->second), w = rows_last(trace.weights);
+    const Numbers z = rows_last(logits->value), w = rows_last(trace.weights);
     PlainRows expected = plain_rows(z, w, input.key.size(1));
     if (plan.sink.defined() || !plan.extra_keys.empty()) expected.logsumexp = found[2];
     check_alike({found.begin(), found.end() - 1},

@@ -89,8 +89,9 @@ double root_mean_square(const Tensor& x) {
 /// the row, hidden units beyond 0.95 on average, widths below 0.9 tokens, gates and masks beyond 0.05 or 0.95.
 double largest_share_at_edge(const AttentionTrace& trace) {
   double largest = 0;
-  for (const auto& [name, variable] : trace.quantities) {
-    const std::vector<double> values = variable.value().to(DType::f64).contiguous().to_vector<double>();
+  for (const TracedQuantity& quantity : trace.quantities) {
+    const std::string& name = quantity.name;
+    const std::vector<double> values = quantity.value.value().to(DType::f64).contiguous().to_vector<double>();
     std::size_t at_edge = 0, per_sentence = values.size() / B;
     if (name != "center" && name != "width" && name != "hidden" && name != "gate") continue;
     for (std::size_t k = 0; k < values.size(); ++k) {

@@ -99,7 +99,7 @@ BOOST_AUTO_TEST_CASE(pointers_as_positions_equal_distributions_with_all_mass_at_
             if (engine == AttentionEngine::composed) input.trace = &trace;
             const Variable out = attention->forward(input);
             std::vector<Variable> all{out, grad(out, {x}, cotangent)[0]};
-            for (auto& [name, value] : trace.quantities) all.push_back(value);
+            for (const TracedQuantity& quantity : trace.quantities) all.push_back(quantity.value);
             return all;
           };
           const auto hard = run(given.left, given.right);
@@ -123,9 +123,9 @@ BOOST_AUTO_TEST_CASE(the_distributions_of_learned_pointers_when_given_make_the_s
       AttentionInput input = input_of(x, causal);
       input.trace = &trace;
       const Variable expected = learned->forward(input);
-      for (auto& [name, value] : trace.quantities) {
-        if (name == "left_pointer") input.left_pointer = value;
-        if (name == "right_pointer") input.right_pointer = value;
+      for (const TracedQuantity& quantity : trace.quantities) {
+        if (quantity.name == "left_pointer") input.left_pointer = quantity.value;
+        if (quantity.name == "right_pointer") input.right_pointer = quantity.value;
       }
       input.trace = nullptr;
       for (AttentionEngine engine : all_engines) {
@@ -149,9 +149,11 @@ BOOST_AUTO_TEST_CASE(a_window_between_two_positions_is_that_of_the_paper) {
                         .right_pointer = integers({r}, {1, 1, 1}),
                         .trace = &trace});
     std::string text;
-    for (auto& [name, value] : trace.quantities)
-      for (double m : name == "window" ? value.value().slice(1, 0, 1).to_vector<double>() : std::vector<double>())
+    for (const TracedQuantity& quantity : trace.quantities) {
+      if (quantity.name != "window") continue;
+      for (double m : quantity.value.value().slice(1, 0, 1).to_vector<double>())
         text += std::to_string(static_cast<int>(m));
+    }
     return text;
   };
   BOOST_TEST(window("", 2, 7) == "0011111100");

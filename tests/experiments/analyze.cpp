@@ -218,30 +218,58 @@ BOOST_AUTO_TEST_CASE(the_parts_of_several_mechanisms_become_heads) {
 
 BOOST_AUTO_TEST_CASE(a_quantity_is_of_the_heads_on_which_its_method_acts) {
   const std::vector<std::string> tokens{"a", "b", "c", "d"};
-  const auto view_of_heads = [&](const char* specification) {
-    const auto attention = attention_factory(specification)({.model_dim = 8, .heads = 4, .place = Place::encoder});
+  AttentionTrace trace;
+  const auto view_of_heads = [&](const char* specification, Place place = Place::encoder) {
+    const auto attention = attention_factory(specification)({.model_dim = 8, .heads = 4, .place = place});
+    attention->initialise(3);
     NoGrad off;
-    AttentionTrace trace;
+    TracedEquationScope parts;
+    trace = {};
     Generator generator(3);
-    Tensor states = Tensor::empty({1, 4, 8});
+    Tensor states = Tensor::empty({1, 4, 8}), others = Tensor::empty({1, 4, 8});
     fill_normal(states, generator);
-    AttentionInput input{.query = states, .key = states, .value = states};
+    fill_normal(others, generator);
+    const Variable query = place == Place::cross ? others : states;
+    AttentionInput input{.query = query, .key = states, .value = states};
+    if (place == Place::encoder) input.key = input.value = query;
     input.trace = &trace;
     attention->forward(input);
-    return view_of(trace, Place::encoder, tokens, tokens);
+    return view_of(trace, place, tokens, tokens);
+  };
+  const auto marked_heads = [&](const AttentionView& view) {
+    std::vector<int> marked;
+    const HeadMaps maps = head_maps(view, view.at("weights"), {1, 2, 3, 4});
+    for (int h = 1; h <= 4; ++h)
+      if (!maps.heads.at(std::size_t(h - 1)).center.empty()) marked.push_back(h);
+    return marked;
   };
   const AttentionView some = view_of_heads("heads(global*1, gaussian*2, alibi*1)");
   const ViewedQuantity& center = some.at("center");
   BOOST_TEST((center.heads == 2 && center.first_head == 2 && center.last_head == 3));
   BOOST_TEST(head_curves(some, center, {2, 3}).series.at(1).name == "head 3");
-  const HeadMaps maps = head_maps(some, some.at("weights"), {1, 2, 3, 4});
-  for (std::size_t h = 0; h < 4; ++h) BOOST_TEST(maps.heads.at(h).center.empty() == (h == 0 || h == 3));
-  const AttentionView single = view_of_heads("heads(global*3, gaussian*1)");
-  BOOST_TEST(head_maps(single, single.at("weights"), {1}).heads.at(0).center.empty());
+  BOOST_TEST(marked_heads(some) == (std::vector{2, 3}));
+  BOOST_TEST(marked_heads(view_of_heads("heads(global*3, gaussian*1)")) == std::vector{4});
+  BOOST_TEST(marked_heads(view_of_heads("heads(gaussian*1, global*2, gaussian(epsilon=2)*1)")) == (std::vector{1, 4}));
+  const AttentionView focused = view_of_heads("heads(global*1, flexible*2, global*1)", Place::cross);
+  for (const char* name : {"focus", "gate", "first_key"})
+    BOOST_TEST((focused.at(name).first_head == 2 && focused.at(name).last_head == 3), name);
 
   const AttentionView all = view_of_heads("heads(gaussian*1, gaussian(epsilon=2)*3)");
-  BOOST_TEST(all.at("center").heads == 4);
   BOOST_TEST(std::ranges::count(all.quantities, "center", &ViewedQuantity::name) == 1);
+  std::vector<double> expected;
+  for (const TracedQuantity& quantity : trace.quantities)
+    if (quantity.name == "center")
+      for (double x : quantity.value.value().to_vector<double>()) expected.push_back(x);
+  BOOST_TEST_REQUIRE(expected.size() == 16);
+  for (std::int64_t h = 1; h <= 4; ++h)
+    BOOST_TEST(all.head(all.at("center"), h) == std::vector(expected.begin() + 4 * (h - 1), expected.begin() + 4 * h),
+               boost::test_tools::per_element());
+
+  // The scores of a method on some heads, and those of the equation on all.
+  const AttentionView scored = view_of_heads("heads(scaled_dot*1, global*3)");
+  BOOST_TEST(std::ranges::count(scored.quantities, "scores", &ViewedQuantity::name) == 1);
+  BOOST_TEST(scored.at("scores").heads == 4);
+  BOOST_TEST(scored.at("plain_weights").heads == 4);
 }
 
 BOOST_AUTO_TEST_CASE(a_quantity_of_some_heads_has_no_others) {
@@ -256,7 +284,7 @@ BOOST_AUTO_TEST_CASE(a_quantity_of_some_heads_has_no_others) {
   for (const char* name : {"center", "width"})
     for (std::int64_t head : {1, 4})
       BOOST_TEST(message_of([&] { view.head(view.at(name), head); }) ==
-                 fmt::format("--head {}: '{}' belongs to heads 2 to 3 of 4", head, name));
+                 fmt::format("--head {}: the first head that has '{}' is 2, the last 3, of 4", head, name));
 }
 
 BOOST_AUTO_TEST_CASE(an_option_is_set_in_every_method_that_has_it) {

@@ -300,9 +300,10 @@ BOOST_AUTO_TEST_CASE(windows_are_what_was_scored) {
   auto global = model_of("classic(additive)"), flexible = model_of("classic(additive + flexible)"),
        local = model_of("classic(general + local_m(half_width=1))"),
        narrow = model_of("classic(additive + flexible(threshold=0.1))"),
-       heads = model_of("average(general + local_m(half_width=1), general)");
+       heads = model_of("average(general + local_m(half_width=1), general)"),
+       second = model_of("multi_head(heads(global*1, local_m(half_width=1)*1), heads=2)");
   BOOST_TEST(!has_source_windows(*global));
-  for (auto* model : {&flexible, &local, &narrow, &heads}) BOOST_TEST(has_source_windows(**model));
+  for (auto* model : {&flexible, &local, &narrow, &heads, &second}) BOOST_TEST(has_source_windows(**model));
   auto span = [&](auto& model, bool forced) { return source_span(*model, pairs, flags, forced).average; };
   for (bool forced : {false, true}) {
     BOOST_TEST(span(global, forced) == whole, boost::test_tools::tolerance(1e-12));
@@ -311,7 +312,8 @@ BOOST_AUTO_TEST_CASE(windows_are_what_was_scored) {
     BOOST_TEST((1 <= narrowed && narrowed < whole - 0.5), narrowed);
   }
   BOOST_TEST(span(local, true) == near, boost::test_tools::tolerance(1e-12));
-  BOOST_TEST(span(heads, true) == (near + whole) / 2, boost::test_tools::tolerance(1e-12));
+  for (auto* model : {&heads, &second})
+    BOOST_TEST(span(*model, true) == (near + whole) / 2, boost::test_tools::tolerance(1e-12));
 }
 
 BOOST_AUTO_TEST_CASE(alignments_are_those_of_the_attention) {

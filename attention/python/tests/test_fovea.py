@@ -403,6 +403,9 @@ def test_the_trace_has_weights_and_quantities():
     attention(states(4), lengths=torch.tensor([4, 3]), trace=trace)
     assert trace["weights"].shape == (2, 2, 4, 4) and trace["center"].shape == (2, 2, 4)
     torch.testing.assert_close(trace["weights"][1, :, :, 3], torch.zeros(2, 4, dtype=torch.float64), rtol=0, atol=0)
+    both = randomised(Attention("heads(gaussian*1, gaussian(epsilon=2)*2)", model_dim=6, heads=3).double())
+    both(torch.randn(2, 4, 6).double(), trace=trace)
+    assert trace["center"].shape == (2, 1, 4) and trace["center_2"].shape == (2, 2, 4)
 
 
 def test_training_lowers_a_loss_and_a_state_dict_restores_it():

@@ -27,8 +27,7 @@ Series& named(std::vector<Series>& all, const std::string& name) {
 Columns centers_and_widths(const AttentionView& view, std::int64_t head) {
   Columns found;
   for (const auto& [name, heading] : {std::pair("center", "center P"), std::pair("width", "width D")})
-    if (const ViewedQuantity* quantity = view.find(name); quantity && quantity->is_of(head))
-      found.emplace_back(heading, view.head(*quantity, head));
+    if (const ViewedQuantity* quantity = view.find(name, head)) found.emplace_back(heading, view.head(*quantity, head));
   return found;
 }
 
@@ -74,8 +73,7 @@ Finding widths(Cli& cli) {
       cloud.x.push_back(P[k]), cloud.y.push_back(D[k]);
   }
   Finding finding{.title = "Centers and widths of windows",
-                  .notes = {fmt::format("Means and standard deviations over all queries of {} sentences, in tokens. If "
-                                        "some heads alone have windows, these are counted from 1.",
+                  .notes = {fmt::format("Means and standard deviations over all queries of {} sentences, in tokens.",
                                         samples.sentences)},
                   .tables = {{"", table_of(samples, 2)}},
                   .runs = runs};

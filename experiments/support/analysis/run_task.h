@@ -1,4 +1,4 @@
-/// The main function of the tasks' programs, in a header of its own: all that main.cpp, compiled for each, needs.
+/// The main function of the programs that train. main.cpp is compiled once for each of them and includes nothing else.
 #pragma once
 
 namespace fovea {

@@ -48,12 +48,26 @@ Figure figure_of_pairs(const AttentionView& view, const ViewedQuantity& quantity
   return maps;
 }
 
+/// The quantities with these names, separated by commas: those of the head, or of all heads where none is given.
+std::vector<const ViewedQuantity*> chosen_quantities(const AttentionView& view, const std::string& names,
+                                                     std::optional<std::int64_t> head) {
+  std::vector<const ViewedQuantity*> chosen;
+  for (const std::string_view part : split_columns(names, ',')) {
+    const std::string name(trimmed(part));
+    const ViewedQuantity& first = view.at(name, head.value_or(0));
+    chosen.push_back(&first);
+    for (const ViewedQuantity& other : view.quantities)
+      if (!head && &other != &first && other.is_named(name)) chosen.push_back(&other);
+  }
+  return chosen;
+}
+
 /// Maps, or curves over the queries, of some quantities of one attention. `head`: counted from 1; 0: their mean; empty:
 /// all heads.
 Finding finding_of(const AttentionView& view, const std::string& what, std::optional<std::int64_t> head) {
   Finding finding{.title = fmt::format("{}: {}", view.title(), what), .notes = {view.method}};
-  for (const std::string_view name : split_columns(what, ',')) {
-    const ViewedQuantity& quantity = view.at(trimmed(name));
+  for (const ViewedQuantity* each : chosen_quantities(view, what, head)) {
+    const ViewedQuantity& quantity = *each;
     if (quantity.of_pairs) {
       for (std::int64_t h : heads_of(quantity, head))
         finding.tables.push_back(
@@ -79,8 +93,8 @@ Finding finding_of_query(const AttentionView& view, const std::string& what, std
   Finding finding{.title = fmt::format("{}, query {} “{}”", view.title(), query, view.queries[query]),
                   .notes = {view.method}};
   Columns columns;
-  for (const std::string_view name : split_columns(what, ',')) {
-    const ViewedQuantity& quantity = view.at(trimmed(name));
+  for (const ViewedQuantity* each : chosen_quantities(view, what, head)) {
+    const ViewedQuantity& quantity = *each;
     require(quantity.of_pairs, "--query: '{}' has no numbers of keys", quantity.name);
     LineChart chart{.title = spaced(quantity.name), .x = {"key", picture_labels(view.keys)}};
     for (std::int64_t h : heads_of(quantity, head)) {

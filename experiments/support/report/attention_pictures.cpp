@@ -13,13 +13,13 @@ namespace {
 constexpr std::int64_t shortest_shown = 8, longest_shown = 16, most_heads = 8;
 constexpr std::size_t most_tokens = 32;
 
-/// The quantities that are drawn into the maps of the weights; null: there is none.
+/// The quantities that are drawn into the map of a head's weights; null: there is none.
 struct Marks {
   const ViewedQuantity *center = nullptr, *width = nullptr;
 
-  explicit Marks(const AttentionView& view) {
+  Marks(const AttentionView& view, std::int64_t head) {
     const auto find = [&](const char* name) {
-      const ViewedQuantity* found = view.find(name);
+      const ViewedQuantity* found = view.find(name, head);
       return found && !found->of_pairs ? found : nullptr;
     };
     center = find("center");
@@ -82,14 +82,14 @@ std::vector<const AttentionTrace*> attentions_to_show(const std::vector<const At
 HeadMaps head_maps(const AttentionView& view, const ViewedQuantity& quantity, const std::vector<std::int64_t>& heads) {
   HeadMaps maps{
       .title = spaced(quantity.name), .queries = picture_labels(view.queries), .keys = picture_labels(view.keys)};
-  const Marks marks(view);
   for (std::int64_t h : heads) {
     HeadMaps::Head& head = maps.heads.emplace_back();
     head.name = head_name(h);
     head.values = view.head(quantity, h);
     if (&quantity != &view.quantities.front()) continue;
-    if (marks.center && marks.center->is_of(h)) head.center = view.head(*marks.center, h);
-    if (marks.width && marks.width->is_of(h)) head.width = view.head(*marks.width, h);
+    const Marks marks(view, h);
+    if (marks.center) head.center = view.head(*marks.center, h);
+    if (marks.width) head.width = view.head(*marks.width, h);
   }
   return maps;
 }
@@ -106,9 +106,9 @@ LineChart head_curves(const AttentionView& view, const ViewedQuantity& quantity,
 
 std::vector<Figure> pictures_of(const AttentionView& view, const std::string& title) {
   static const std::set<std::string> not_shown{"scores", "logits", "bias", "seen", "plain_weights", "hidden"};
-  const Marks marks(view);
   std::vector<Figure> maps, curves;
   for (const ViewedQuantity& quantity : view.quantities) {
+    const Marks marks(view, quantity.first_head);
     if (not_shown.contains(quantity.name) || &quantity == marks.center || &quantity == marks.width) continue;
     std::vector<std::int64_t> heads(std::size_t(std::min(quantity.heads, most_heads)));
     std::iota(heads.begin(), heads.end(), quantity.first_head);

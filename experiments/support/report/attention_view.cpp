@@ -26,6 +26,7 @@ std::vector<double> broadcast_values(Tensor values, const std::vector<std::int64
 void add_quantity(AttentionView& view, const TracedQuantity& traced) {
   const std::string& name = traced.name;
   Tensor values = traced.value.value();
+  if (values.rank() == 1 && values.size(0) == traced.heads) values = values.unsqueeze(1);  // [heads]
   while (values.rank() < 3) values = values.unsqueeze(0);
   if (values.rank() == 5) values = mean(Variable(values), {4}).value();
   const auto I = std::int64_t(view.queries.size()), J = std::int64_t(view.keys.size());
@@ -57,16 +58,17 @@ void join_heads(AttentionView& view) {
     if (parts.size() == 1 && parts.front()->name == name) continue;
     std::ranges::sort(parts, {}, &ViewedQuantity::first_head);
     ViewedQuantity all{name, 0, parts.front()->of_pairs, {}};
-    bool follow = true;  // on each other, with numbers for each head
+    bool fit = true;  // each part begins where the one before it ends
     for (const ViewedQuantity* part : parts) {
-      follow = follow && part->first_head == all.heads + 1 && part->of_pairs == all.of_pairs &&
-               part->last_head == all.heads + part->heads;
-      all.heads += part->heads;
-      all.values.insert(all.values.end(), part->values.begin(), part->values.end());
+      fit = fit && part->first_head == all.heads + 1 && part->of_pairs == all.of_pairs;
+      const std::int64_t heads = part->last_head - part->first_head + 1;
+      for (std::int64_t copy = 0; copy < heads / part->heads; ++copy)  // numbers that are the same for all its heads
+        all.values.insert(all.values.end(), part->values.begin(), part->values.end());
+      all.heads += heads;
     }
     all.last_head = all.heads;
-    if (!follow || all.heads != view.quantities.front().heads) continue;
-    for (ViewedQuantity* part : parts) part->name.clear();  // is removed below
+    if (!fit || all.heads != view.quantities.front().heads) continue;
+    for (ViewedQuantity* part : parts) part->name.clear();
     joined.push_back(std::move(all));
   }
   std::erase_if(view.quantities, [](const ViewedQuantity& part) { return part.name.empty(); });
@@ -99,13 +101,14 @@ const char* name_of(Place place) {
 
 std::string head_name(std::int64_t head) { return head == 0 ? "mean of heads" : fmt::format("head {}", head); }
 
-const ViewedQuantity* AttentionView::find(const std::string& name) const {
+const ViewedQuantity* AttentionView::find(const std::string& name, std::int64_t head) const {
   for (const ViewedQuantity& quantity : quantities)
-    if (quantity.name == name || quantity.name.ends_with("." + name)) return &quantity;
+    if (quantity.is_named(name) && (head == 0 || quantity.is_of(head))) return &quantity;
   return nullptr;
 }
 
-const ViewedQuantity& AttentionView::at(const std::string& name) const {
+const ViewedQuantity& AttentionView::at(const std::string& name, std::int64_t head) const {
+  if (const ViewedQuantity* found = find(name, head)) return *found;
   if (const ViewedQuantity* found = find(name)) return *found;
   std::string names;
   for (const ViewedQuantity& quantity : quantities) names += (names.empty() ? "" : ", ") + quantity.name;
@@ -117,8 +120,8 @@ std::vector<double> AttentionView::head(const ViewedQuantity& quantity, std::int
   const auto begin = [&](std::int64_t h) { return quantity.values.begin() + h * std::ptrdiff_t(size); };
   const std::int64_t heads = quantities.front().heads;  // of the weights
   require(head <= heads, "--head {}: {} has {}", head, title(), counted(std::size_t(heads), "head"));
-  require(head == 0 || quantity.is_of(head), "--head {}: '{}' belongs to heads {} to {} of {}", head, quantity.name,
-          quantity.first_head, quantity.last_head, heads);
+  require(head == 0 || quantity.is_of(head), "--head {}: the first head that has '{}' is {}, the last {}, of {}", head,
+          quantity.name, quantity.first_head, quantity.last_head, heads);
   if (quantity.heads == 1) return quantity.values;
   if (head > 0) return {begin(head - quantity.first_head), begin(head - quantity.first_head + 1)};
   std::vector<double> mean(size, 0);

@@ -19,6 +19,8 @@ struct ViewedQuantity {
   std::int64_t last_head = 1;
 
   bool is_of(std::int64_t head) const { return first_head <= head && head <= last_head; }
+  /// Whether this is its name, also if it belongs to one mechanism of several ("head_2.center").
+  bool is_named(const std::string& wanted) const { return name == wanted || name.ends_with("." + wanted); }
 };
 
 struct AttentionView {
@@ -29,10 +31,10 @@ struct AttentionView {
   std::vector<std::string> queries = {}, keys = {};  ///< tokens
   std::vector<ViewedQuantity> quantities = {};       ///< the weights first
 
-  /// The quantity of this name, also if it belongs to one mechanism of several ("head_2.center"); null: there is none.
-  const ViewedQuantity* find(const std::string& name) const;
-  /// Like find(), but throws Error and lists the known names if there is none.
-  const ViewedQuantity& at(const std::string& name) const;
+  /// The quantity of this name that the head, counted from 1, has; 0: the first of this name. Null: there is none.
+  const ViewedQuantity* find(const std::string& name, std::int64_t head = 0) const;
+  /// Like find(), but if other heads have it, the first, and if none has, throws Error and lists the known names.
+  const ViewedQuantity& at(const std::string& name, std::int64_t head = 0) const;
   /// One of the quantity's heads, [I, J] or [I]; 0: their mean. Throws Error for a head that does not have it.
   std::vector<double> head(const ViewedQuantity& quantity, std::int64_t head) const;
   /// "encoder, layer 1", and the method if the layer has several.
