@@ -301,9 +301,10 @@ BOOST_AUTO_TEST_CASE(windows_are_what_was_scored) {
        local = model_of("classic(general + local_m(half_width=1))"),
        narrow = model_of("classic(additive + flexible(threshold=0.1))"),
        heads = model_of("average(general + local_m(half_width=1), general)"),
-       second = model_of("multi_head(heads(global*1, local_m(half_width=1)*1), heads=2)");
+       second = model_of("multi_head(heads(global*1, local_m(half_width=1)*1), heads=2)"),
+       each = model_of("multi_head(heads(local_m(half_width=1)*1, local_m(half_width=1)*1), heads=2)");
   BOOST_TEST(!has_source_windows(*global));
-  for (auto* model : {&flexible, &local, &narrow, &heads, &second}) BOOST_TEST(has_source_windows(**model));
+  for (auto* model : {&flexible, &local, &narrow, &heads, &second, &each}) BOOST_TEST(has_source_windows(**model));
   auto span = [&](auto& model, bool forced) { return source_span(*model, pairs, flags, forced).average; };
   for (bool forced : {false, true}) {
     BOOST_TEST(span(global, forced) == whole, boost::test_tools::tolerance(1e-12));
@@ -311,7 +312,7 @@ BOOST_AUTO_TEST_CASE(windows_are_what_was_scored) {
     const double narrowed = span(narrow, forced);
     BOOST_TEST((1 <= narrowed && narrowed < whole - 0.5), narrowed);
   }
-  BOOST_TEST(span(local, true) == near, boost::test_tools::tolerance(1e-12));
+  for (auto* model : {&local, &each}) BOOST_TEST(span(*model, true) == near, boost::test_tools::tolerance(1e-12));
   for (auto* model : {&heads, &second})
     BOOST_TEST(span(*model, true) == (near + whole) / 2, boost::test_tools::tolerance(1e-12));
 }
