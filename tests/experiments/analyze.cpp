@@ -265,6 +265,13 @@ BOOST_AUTO_TEST_CASE(a_quantity_is_of_the_heads_on_which_its_method_acts) {
     BOOST_TEST(all.head(all.at("center"), h) == std::vector(expected.begin() + 4 * (h - 1), expected.begin() + 4 * h),
                boost::test_tools::per_element());
 
+  // Two rows for four heads are rows of something else.
+  trace.quantities = {{"rows", Tensor::zeros({1, 2, 4}, DType::f32), 0, 4},
+                      {"row", Tensor::zeros({4}, DType::f32), 0, 4}};
+  const AttentionView odd = view_of(trace, Place::encoder, tokens, tokens);
+  BOOST_TEST(odd.find("rows") == nullptr);
+  BOOST_TEST(odd.at("row").heads == 4);
+
   // The scores of a method on some heads, and those of the equation on all.
   const AttentionView scored = view_of_heads("heads(scaled_dot*1, global*3)");
   BOOST_TEST(std::ranges::count(scored.quantities, "scores", &ViewedQuantity::name) == 1);

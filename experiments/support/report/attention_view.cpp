@@ -22,7 +22,7 @@ std::vector<double> broadcast_values(Tensor values, const std::vector<std::int64
   return values.expand(Shape(sizes)).to_vector<double>();
 }
 
-/// Adds the quantity if it has a number for each query and key, or for each query.
+/// Adds the quantity if it has a number for each query and key, or for each query, of each of its heads or of all.
 void add_quantity(AttentionView& view, const TracedQuantity& traced) {
   const std::string& name = traced.name;
   Tensor values = traced.value.value();
@@ -37,6 +37,7 @@ void add_quantity(AttentionView& view, const TracedQuantity& traced) {
     add_quantity(view, {before + "last_key", values.select(3, 1), traced.first_head, traced.heads});
     return;
   }
+  if (heads != 1 && heads != traced.heads) return;  // a method's own dimension, which is not that of heads
   const bool of_pairs = values.rank() == 4;
   std::vector<std::int64_t> sizes{1, heads, I};
   if (of_pairs) sizes.push_back(J);

@@ -12,7 +12,7 @@ namespace fovea {
 /// on the way, such as "center".
 struct ViewedQuantity {
   std::string name;
-  std::int64_t heads = 0;       ///< that have numbers of their own; 1: the same numbers for all heads
+  std::int64_t heads = 0;       ///< of `values`: all from first_head to last_head, or 1, which stands for all of them
   bool of_pairs = false;        ///< whether it has a number for each key
   std::vector<double> values;   ///< [heads, I, J] of pairs, otherwise [heads, I]
   std::int64_t first_head = 1;  ///< of those on which its method acts, counted from 1
