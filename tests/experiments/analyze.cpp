@@ -402,6 +402,7 @@ BOOST_AUTO_TEST_CASE(every_quantity_that_is_listed_can_be_shown) {
     const Json shown = json_of({runs().translation, "--place", place, "--sub-layer", title.ends_with("2") ? "2" : "1",
                                 "--what", row.at("quantity")});
     const bool of_pairs = row.at("a number for each") == "query and key";
+    BOOST_TEST(row.at("first head") == 1);
     BOOST_TEST(shown.at("tables").size() == (of_pairs ? row.at("heads").get<std::size_t>() : 1));
   }
   for (const char* name : {"weights", "logits", "bias", "mask", "center", "width", "left_pointer", "window"})

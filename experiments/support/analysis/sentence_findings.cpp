@@ -121,10 +121,11 @@ Finding section_of(const SentenceView& sentence, const std::string& title) {
 
 /// The quantities that there are.
 Table list_of(const SentenceView& sentence) {
-  Table table({"attention", "method", "quantity", "heads", "a number for each"});
+  Table table({"attention", "method", "quantity", "first head", "heads", "a number for each"});
   for (const AttentionView& view : sentence.attentions)
     for (const ViewedQuantity& each : view.quantities)
-      table.row({view.title(), view.method, each.name, each.heads, each.of_pairs ? "query and key" : "query"});
+      table.row({view.title(), view.method, each.name, each.first_head, each.heads,
+                 each.of_pairs ? "query and key" : "query"});
   return table;
 }
 
