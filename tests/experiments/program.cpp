@@ -278,7 +278,8 @@ BOOST_AUTO_TEST_CASE(every_program_shows_its_flags) {
     for (const std::string& text : {some.out, all.out}) {
       BOOST_TEST(contains(text, "usage: " + program));
       std::istringstream lines(text);
-      for (std::string line; std::getline(lines, line);) BOOST_TEST(display_width(line) <= 130u, line);
+      for (std::string line; std::getline(lines, line);)
+        BOOST_TEST((display_width(line) <= 130u && !line.ends_with(' ')), line);
     }
     BOOST_TEST(some.out.size() < all.out.size());
     BOOST_TEST(contains(all.out, "--config "));

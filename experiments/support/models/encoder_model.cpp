@@ -27,11 +27,10 @@ std::string preset_help() {
   std::string text =
       "a model and its training, in values that other flags override: a .json file, the folder of a model as "
       "Hugging Face publishes it (gpt2, bert, t5), whose parameters and vocabulary the training then begins with, or "
-      "one "
-      "of";
+      "one of";
   for (const std::string& name : preset_names())
     text += fmt::format("\n{}: {}", name, load_json(presets_folder() / (name + ".json")).value("about", ""));
-  return text + "\n";
+  return text + "\n";  // what follows stands on a line of its own
 }
 
 }  // namespace

@@ -126,7 +126,7 @@ struct Cli::Entry {
     }
     const std::string shown =
         all ? (long_description ? long_description() : description) : description.substr(0, description.find(';'));
-    return shown + (notes.empty() ? "" : " (" + notes + ")");
+    return notes.empty() ? trimmed(shown) : shown + " (" + notes + ")";
   }
 };
 
