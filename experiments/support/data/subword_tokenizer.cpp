@@ -170,13 +170,12 @@ std::unique_ptr<Tokenizer> train_subwords(const TextOptions& options, std::span<
   if (!status.ok() && largest && is_limit) status = train_model(options, texts, size = *largest, model);
   if (!status.ok()) {
     const std::string why = status.ToString();
-    const auto smallest = number_after(why, fmt::format("required_chars. {} vs ", size));
-    require(!largest, "--vocabulary-size {}: the training texts yield at most {} sub-words: set {} or less", size,
-            *largest, *largest);
-    require(!smallest,
-            "--vocabulary-size {}: the training texts have {} different characters and special tokens: "
-            "set {} or more",
-            size, *smallest, *smallest);
+    if (largest)
+      fail("--vocabulary-size {}: the training texts yield at most {} sub-words: set {} or less", size, *largest,
+           *largest);
+    if (const auto smallest = number_after(why, fmt::format("required_chars. {} vs ", size)))
+      fail("--vocabulary-size {}: the training texts have {} different characters and special tokens: set {} or more",
+           size, *smallest, *smallest);
     require(why.find("sentences_.empty()") == std::string::npos, "vocabulary: {} training texts without a word",
             texts.size());
     fail("--vocabulary-size {}: SentencePiece cannot be trained: {}", size, why);
