@@ -8,7 +8,7 @@
 
 #include "experiments/support/program/cli.h"
 #include "experiments/support/program/interrupt.h"
-#include "experiments/version.h"
+#include "experiments/support/record/version.h"
 #include "tensor/error.h"
 
 namespace fovea {
