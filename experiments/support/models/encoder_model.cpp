@@ -30,7 +30,7 @@ std::string preset_help() {
       "one of";
   for (const std::string& name : preset_names())
     text += fmt::format("\n{}: {}", name, load_json(presets_folder() / (name + ".json")).value("about", ""));
-  return text + "\n";  // what follows stands on a line of its own
+  return text;
 }
 
 }  // namespace

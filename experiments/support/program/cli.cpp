@@ -126,7 +126,8 @@ struct Cli::Entry {
     }
     const std::string shown =
         all ? (long_description ? long_description() : description) : description.substr(0, description.find(';'));
-    return notes.empty() ? trimmed(shown) : shown + " (" + notes + ")";
+    const char* before = shown.find('\n') != shown.npos ? "\n" : " ";  // behind a list on a line of their own
+    return notes.empty() ? shown : shown + before + "(" + notes + ")";
   }
 };
 
