@@ -14,8 +14,14 @@
 #include <utility>
 #include <vector>
 
-#include <sanitizer/asan_interface.h>
 #include <sys/mman.h>
+
+#if __has_include(<sanitizer/asan_interface.h>)
+#include <sanitizer/asan_interface.h>
+#else  // a compiler without sanitizers
+#define ASAN_POISON_MEMORY_REGION(first, bytes) ((void)(first), (void)(bytes))
+#define ASAN_UNPOISON_MEMORY_REGION(first, bytes) ((void)(first), (void)(bytes))
+#endif
 
 #include "tensor/kernels.h"
 #include "tensor/support/machine_memory.h"
@@ -88,6 +94,7 @@ class FreeRanges {
     }
     if (!first) return 0;
     end_ = first + more;
+    ASAN_POISON_MEMORY_REGION(first, more);
     give(first, more);
     return more;
   }
@@ -252,7 +259,8 @@ CpuAllocator& cpu_allocator() {
 }
 
 // The address sanitizer, in builds that have it, is told which bytes of a block a tensor holds: all others are
-// poisoned, so that it sees who reads behind a tensor or one that is gone. Small blocks have its own margins too.
+// poisoned, so that it sees who reads behind a tensor or one that is gone. Small blocks have its own margins too; a
+// large one that its tensor fills has none.
 const Provide provide(Device::cpu, [](Kernels& table) {
   table.allocate = [](std::size_t bytes) {
     std::byte* block = cpu_allocator().allocate(block_size(bytes));
