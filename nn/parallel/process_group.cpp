@@ -90,6 +90,6 @@ int processes_on_this_machine() {
   return joined() ? number_of("OMPI_COMM_WORLD_LOCAL_SIZE").value_or(joined()->size()) : 1;
 }
 
-int rank_on_this_machine() { return joined() ? number_of("OMPI_COMM_WORLD_LOCAL_RANK").value_or(joined()->rank()) : 0; }
+int rank_on_this_machine() { return number_of("OMPI_COMM_WORLD_LOCAL_RANK").value_or(processes().rank()); }
 
 }  // namespace fovea

@@ -89,7 +89,8 @@ void abort_processes(int status);
 
 /// ProcessGroup::processes_on_own_cores() of the group that was started; 1 without a group.
 int processes_on_own_cores();
-/// The number of processes of the group that run on this machine, and this one's number among them, from 0.
+/// The number of processes of the group that run on this machine, and this one's number among them, from 0. The latter
+/// is known before the group is joined.
 int processes_on_this_machine();
 int rank_on_this_machine();
 

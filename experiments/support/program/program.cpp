@@ -46,14 +46,16 @@ enum ExitStatus {
 class SharedProgram {
  public:
   void start() {
-    start_processes();
+    try {
+      start_processes();
+    } catch (...) {  // the same error in all of them, most often
+      rank_ = rank_on_this_machine();
+      if (rank_ > 0) print_nothing();
+      throw;
+    }
     rank_ = processes().rank();
     if (processes().is_first()) return print_on_terminal();
-    own_stderr_ = ::dup(STDERR_FILENO);
-    const int nowhere = ::open("/dev/null", O_WRONLY);
-    ::dup2(nowhere, STDOUT_FILENO);
-    ::dup2(nowhere, STDERR_FILENO);
-    ::close(nowhere);
+    print_nothing();
   }
 
   /// Prints an error as one line. If all processes have the same error, the first one prints it and ends the others
@@ -85,6 +87,14 @@ class SharedProgram {
     ::dup2(opened, STDERR_FILENO);
     if (::isatty(STDOUT_FILENO)) ::dup2(opened, STDOUT_FILENO);
     ::close(opened);
+  }
+
+  void print_nothing() {
+    own_stderr_ = ::dup(STDERR_FILENO);
+    const int nowhere = ::open("/dev/null", O_WRONLY);
+    ::dup2(nowhere, STDOUT_FILENO);
+    ::dup2(nowhere, STDERR_FILENO);
+    ::close(nowhere);
   }
 
   int rank_ = 0, own_stderr_ = -1;
