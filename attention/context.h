@@ -61,8 +61,8 @@ struct ProjectedStates {
 /// The inputs of one call, for methods and engines.
 struct AttentionContext {
   Variable query_states;  ///< input of the sub-layer, [B, I, d]
-  /// States of the keys that the caller passed in this call, [B, J', d]. In decoding with a memory J' < J: keys of
-  /// earlier calls are in `key`, but their states are not kept.
+  /// States of the keys that the caller passed in this call, [B, J', d]. J' = J, except in causal attention with a
+  /// decoder's memory: there `key` also has the keys of earlier calls, whose states are not kept.
   Variable key_states;
   /// Queries and keys after the projections W^Q and W^K and their biases, before they are split into heads: [B, I, d]
   /// and [B, J, G D], where G is the number of heads of keys. The factor 1 / sqrt(D) is not applied.

@@ -49,7 +49,8 @@ Variable map_by_rule(const Multiply& f, const Variable& a, const Variable& b) {
   return record_product("multiply", f, a, b);
 }
 
-/// Records the quotient of a and b that the functor f computes: Divide, or GradientOver in a gradient's own graph.
+/// Records the quotient of a and b with the functor f: Divide, or in the graph of a gradient GradientOver, which is 0
+/// where a is 0 even if b is.
 template <class F>
 Variable record_quotient(std::string_view name, const F& f, const Variable& a, const Variable& b) {
   Tensor value = map_values(f, a, b);

@@ -104,8 +104,9 @@ Variable cast(const Variable& x, DType dtype);
 // ---- Picking by index ----
 /// Embedding lookup: the rows of table [N, D] with the numbers index [...], i32 or i64. Returns [..., D].
 Variable gather_rows(const Variable& table, const Tensor& index);
-/// Adds each of rows [..., D] to the row with number index [...] of a table of zeros [rows_in_table, D], which it
-/// returns. This is the backward pass of gather_rows().
+/// Returns a table [rows_in_table, D] of zeros, to which each of rows [..., D] was added at the row that index [...],
+/// i32 or i64, gives for it. This is the backward pass of gather_rows(). Throws Error for an index outside
+/// 0 … rows_in_table − 1; on a GPU, when the host next waits.
 Variable scatter_rows(const Variable& rows, const Tensor& index, std::int64_t rows_in_table);
 /// Picks elements along the last dimension: out[..., j] = x[..., index[..., j]]. The leading dimensions of index
 /// broadcast to those of x.

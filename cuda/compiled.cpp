@@ -159,39 +159,56 @@ int device_architecture() {
   return architecture;
 }
 
-/// The code of a text for this process's GPU: what a program has kept, or else compiled now, and kept.
-CompiledCode code_of(const char* name, const std::string& text) {
+struct Compiled {
+  CompiledCode code;
+  int spilled_bytes;
+};
+
+/// The code of a text for this process's GPU: what a program has kept, or else compiled now, and kept. The first line
+/// of what is kept has the number of spilled bytes.
+Compiled code_of(const char* name, const std::string& text) {
   const std::filesystem::path folder = code_cache_folder();
   int major = 0, minor = 0;
   check_nvrtc(nvrtcVersion(&major, &minor), name);
-  std::string key = fmt::format("NVRTC {}.{} sm_{}\n", major, minor, device_architecture());
+  std::string key = fmt::format("spilled bytes, code of NVRTC {}.{} for sm_{}\n", major, minor, device_architecture());
   for (const char* option : compile_options) key += fmt::format("{}\n", option);
   for (const CarriedHeader& header : carried_headers) key += header.text;
   key += text;
-  if (std::optional<CompiledCode> kept = kept_code(folder, key)) return std::move(*kept);
-  CompiledCode made = compile(name, text, device_architecture());
-  keep_code(folder, key, made);
-  return made;
+  if (const std::optional<std::string> kept = kept_code(folder, key)) {
+    const std::size_t line = kept->find('\n');
+    return {kept->substr(line + 1), std::stoi(kept->substr(0, line))};
+  }
+  KernelUse use;
+  CompiledCode made = compile(name, text, device_architecture(), &use);
+  keep_code(folder, key, fmt::format("{}\n", use.spilled_bytes).append(made));
+  return {std::move(made), use.spilled_bytes};
 }
 
-CUfunction load(const char* name, const std::string& text, const char* kernel, std::size_t shared_bytes) {
+struct LoadedKernel {
+  CUfunction function;
+  int spilled_bytes;
+};
+
+LoadedKernel load(const char* name, const std::string& text, const char* kernel, std::size_t shared_bytes) {
   CUmodule module = nullptr;  // stays loaded until the program ends
   CUfunction found = nullptr;
-  check_driver(driver().load(&module, code_of(name, text).data()), name);
+  const Compiled compiled = code_of(name, text);
+  check_driver(driver().load(&module, compiled.code.data()), name);
   check_driver(driver().find(&found, module, kernel), name);
   if (shared_bytes > default_shared_bytes)
     check_driver(
         driver().set_attribute(found, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, static_cast<int>(shared_bytes)),
         name);
-  return found;
+  return {found, compiled.spilled_bytes};
 }
 
 /// The kernel of a text, which is always launched with as much shared memory. The first thread that asks for it
 /// compiles it; only those that want the same one wait.
-CUfunction kernel_of(const char* name, const std::string& text, const char* kernel, std::size_t shared_bytes) {
+LoadedKernel kernel_of(const char* name, const std::string& text, const char* kernel, std::size_t shared_bytes) {
+  check(cudaSetDevice(gpu_number()), "cudaSetDevice");  // the driver loads for the device of the calling thread
   static std::mutex mutex;
-  static auto& kernels = *new std::map<std::string, std::shared_future<CUfunction>>;  // of the one device
-  std::shared_future<CUfunction> made;
+  static auto& kernels = *new std::map<std::string, std::shared_future<LoadedKernel>>;  // of the one device
+  std::shared_future<LoadedKernel> made;
   {
     std::lock_guard lock(mutex);
     const auto [found, is_first] = kernels.try_emplace(text);
@@ -207,11 +224,13 @@ CompiledCode compile(const char* name, const std::string& text, int architecture
   return Program(name, text).compile(target_for(architecture), use);
 }
 
+int spilled_bytes(const char* name, const std::string& text, const char* kernel, std::size_t shared_bytes) {
+  return kernel_of(name, text, kernel, shared_bytes).spilled_bytes;
+}
+
 bool launch_compiled(const TextLaunch& launch) {
-  check(cudaSetDevice(gpu_number()),
-        "cudaSetDevice");  // the driver's calls need the device's context in the calling thread
   const Grid& grid = launch.grid;
-  const CUfunction function = kernel_of(launch.name, launch.text, launch.kernel, grid.shared_bytes);
+  const CUfunction function = kernel_of(launch.name, launch.text, launch.kernel, grid.shared_bytes).function;
   std::vector<void*> addresses;
   for (const KernelArgument& argument : launch.arguments) addresses.push_back(const_cast<void*>(argument.address));
   check_driver(

@@ -58,4 +58,9 @@ struct TextLaunch {
 /// nothing, where kernels run on the CPU: there the C++ compiler has compiled what the text is made of.
 bool launch_compiled(const TextLaunch& launch);
 
+/// How many bytes of registers the kernel called `kernel` of this text keeps in memory, because a thread of this
+/// process's GPU has too few of them; 0 for code that the driver translates. Compiles the text if need be, as a launch
+/// with so many bytes of shared memory would.
+int spilled_bytes(const char* name, const std::string& text, const char* kernel, std::size_t shared_bytes);
+
 }  // namespace fovea::cuda

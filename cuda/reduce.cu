@@ -32,12 +32,12 @@ struct Join {
 template <class T>
 using Total = std::conditional_t<std::is_integral_v<T>, std::int64_t, double>;
 
-/// The type of a result.
+/// The type of a result: i64 for integers and bool, and the type of the elements otherwise.
 template <class T>
 using Result = std::conditional_t<std::is_integral_v<T>, std::int64_t, T>;
 
-/// A reduction as kernels take it. A result is the total of `reduced.count` elements of x; `kept` walks the results:
-/// the offsets of their first elements in x, and of the results.
+/// The arguments of a reduction's kernels. Each result is the total of `reduced.count` elements of x. For each result,
+/// `kept` gives the offset of its first element in x (operand 0) and its own offset among the results (operand 1).
 template <int width>
 struct Reduction {
   DeviceLoop<2> kept;

@@ -42,7 +42,7 @@ struct BenchmarkFlags {
   std::string device_name = "cpu";
   bool json = false;
 
-  /// `of_rounds`: the help of --rounds, which a command without one leaves empty.
+  /// `of_rounds` completes the help "rounds; each round ..." of --rounds; if it is empty, there is no flag --rounds.
   void add_to(Cli& cli, const std::string& of_rounds, bool has_json = true);
   /// Sets the number of threads and starts the device.
   Device start(const Cli& cli) const;

@@ -1,4 +1,5 @@
-/// A Transformer encoder that classifies sentences: the "tiny" classifier of Nguyen et al. 2020, section 5.3.
+/// A Transformer encoder that classifies sentences, such as the "tiny" classifier of Nguyen et al. 2020, section 5.3,
+/// or, with Pool::first, BERT (Devlin et al. 2019).
 #pragma once
 #include "nn/embedding.h"
 #include "nn/transformer.h"

@@ -8,8 +8,8 @@
 
 namespace fovea {
 
-/// A residual connection whose sum is not computed yet: states + dropout(update + number). The layer norm that reads it
-/// computes the sum too, a LayerNorm in one kernel.
+/// A residual connection whose sum is not computed yet: states + dropout(update + number). The norm that reads it also
+/// returns the sum; LayerNorm computes both in one kernel.
 struct Residual {
   Variable states;       ///< [..., d]
   Variable update = {};  ///< [..., d]; undefined: the states are the sum

@@ -47,7 +47,8 @@ void require_in_range(const char* what, const char* which, const Tensor& index, 
 void require_in_range(const char* what, const char* which, const Tensor& index, std::int64_t size,
                       std::int64_t ignored);
 
-/// The same for the range least ... most.
+/// Throws Error naming the first element of `index` outside least ... most; where the host would have to wait for the
+/// device to know, when the host next waits.
 void require_between(const char* what, const char* which, const Tensor& index, std::int64_t least, std::int64_t most);
 
 /// Throws Error naming the first element of `holds`, bool, that is false: "man: the mask at [0, 2] of [3, 5] must be in

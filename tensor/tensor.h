@@ -24,7 +24,7 @@ class Tensor {
   /// Returns a contiguous tensor whose elements are not initialised.
   static Tensor empty(const Shape& shape, DType dtype = DType::f32, Device device = Device::cpu);
   /// Returns an uninitialised tensor without gaps whose dimensions have the given order in memory: the first dimension
-  /// of `memory_order` has the largest stride.
+  /// of `memory_order` has the largest stride. Throws Error unless `memory_order` names each dimension once.
   static Tensor empty(const Shape& shape, std::span<const int> memory_order, DType dtype, Device device);
   /// Returns an uninitialised tensor with the shape, type and device of `other`. If `other` is dense (see is_dense()),
   /// its dimensions also have the same order in memory; otherwise the result is contiguous.

@@ -227,8 +227,8 @@ std::vector<Interval> seen_keys(const AttentionContext& in, const Plan& plan, He
 }
 
 /// The modulus of the residue classes into which the queries and keys of a group are divided: the least common multiple
-/// of its dilations. 1, which means no division, if some head has no dilation or also sees keys of other classes.
-/// Beyond the largest distance all multiples are alike: a class is one position.
+/// of its dilations, but at most the number of positions, with which each class has one position. 1, which means no
+/// division, if some head has no dilation or also sees keys of other classes.
 std::int64_t step_of_classes(const AttentionContext& in, const Plan& plan, HeadRange group) {
   const std::int64_t H = in.query.size(1);
   auto is_in = [&](const auto& part) { return common_heads(resolved(part.heads, H), group).count > 0; };

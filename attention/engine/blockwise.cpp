@@ -157,8 +157,8 @@ void add_weights(const BlockwiseCall& call, const PairBlock& block, const Tensor
   of_block(weights, dimensions_of(Per::pair), all, block).copy_from(of_block_alone);
 }
 
-/// Row quantities for all heads, queries and keys of a call, as they are before the first block; `of_block_alone` are
-/// those of a block.
+/// Zeros in the shape of the row quantities of a whole call, for all heads, queries and keys. `of_block_alone`, the
+/// quantities of one block, gives types and the other dimensions.
 RowQuantities room_for_rows(const BlockwiseCall& call, const RowQuantities& of_block_alone) {
   RowQuantities rows;
   for (const auto member : row_quantities_members) {

@@ -67,8 +67,9 @@ struct PointwiseFunctions {
   PointwiseKernels<double> f64;
 };
 
-/// The gradients of the number and of each capture of a pair, for a formula of (number, query position, key position,
-/// captures...): an expression of the gradient of its result and then its inputs.
+/// For a formula of (x, query position, key position, captures...), where x is the logit or weight of a pair: the
+/// gradients of x and of each capture, as one expression. Its inputs are the gradient of the formula's result, and then
+/// the formula's inputs.
 inline Expression gradients_of_pair(const Expression& value) {
   std::vector<int> of{0};
   for (int input = 3; input < value.inputs; ++input) of.push_back(input);

@@ -10,7 +10,8 @@ namespace fovea {
 
 namespace {
 
-/// A capture of a formula.
+/// A capture that the text of a formula declares: name=head, query, key, pair or offset:CLIP. `clip` is CLIP, the
+/// largest distance in an offset's table; 0 for the other kinds.
 struct CaptureText {
   std::string name;
   Per per;

@@ -51,7 +51,8 @@ class OptionReader : public OptionVisitor {
     }
   }
 
-  /// The option of this name in the text, null if it is not there. Throws Error if the text has it twice.
+  /// The option of this name in the text, null if it is not there; also marks the name as known to refuse_unknown().
+  /// Throws Error if the text has the option twice.
   const OptionText* find(const std::string& name) {
     known_.push_back(name);
     const OptionText* found = nullptr;

@@ -40,8 +40,8 @@ std::vector<const MethodText*> all_methods(const std::vector<MethodText>& sum);
 [[noreturn]] void fail_at(const std::string& text, std::size_t column, const std::string& what,
                           const std::string& advice);
 
-/// The error of a text that goes on with another character at the byte `at`, counted from 0, or ends there, than what
-/// is expected: "'gaussian)': unexpected ')' (column 9); expected '+' or the end"
+/// Throws the Error of a text in which something else than `expected`, or nothing more, is found at the byte `at`,
+/// counted from 0: "'gaussian)': unexpected ')' (column 9); expected '+' or the end"
 [[noreturn]] void fail_expecting(const std::string& text, std::size_t at, const std::string& expected);
 
 /// "a, b, c"

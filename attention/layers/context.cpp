@@ -12,7 +12,8 @@ namespace fovea {
 
 namespace {
 
-/// Throws Error for lengths outside 0 … J; for those on a GPU, when the host next waits for it.
+/// Throws Error unless the lengths are [B] and, if the caller has not checked that, in 0 … J. A wrong length on a GPU
+/// is an error when the host next waits for the GPU.
 void check_lengths(const AttentionInput& input, std::int64_t J) {
   const Tensor& lengths = input.key_lengths;
   require(lengths.rank() == 1, "attention: the key lengths are {}; expected one dimension, [B]", lengths);

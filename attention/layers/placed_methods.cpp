@@ -15,6 +15,13 @@ Variable changed_heads(const Variable& x, HeadRange heads, const Change& change)
   return changed.is_same(own) ? x : replace_heads(x, changed, heads);
 }
 
+/// The error of a plan that cannot have the terms of the method at index `at` beside those of the methods before it.
+Error refusal(const PlacedMethods& methods, std::size_t at, const Error& reason) {
+  std::string before;
+  for (std::size_t k = 0; k < at; ++k) before += (k > 0 ? ", " : "") + methods[k].name;
+  return Error(fmt::format("{} beside {}: {}", methods[at].name, before, reason.what()));
+}
+
 }  // namespace
 
 Surroundings surroundings_of(const PlacedMethods& methods, std::int64_t value_dim) {
@@ -36,10 +43,16 @@ Variable positioned(const PlacedMethods& methods, Variable x, const TokenPositio
 
 Plan plan_of(const PlacedMethods& methods, const AttentionContext& in) {
   Plan plan;
-  for (const PlacedMethod& placed : methods) {
+  for (std::size_t k = 0; k < methods.size(); ++k) {
+    const HeadRange heads = methods[k].range();
     Plan own;
-    placed.method->add_terms(context_of_heads(in, placed.range()), own);
-    add_to_plan(plan, std::move(own), in, placed.range());
+    methods[k].method->add_terms(context_of_heads(in, heads), own);
+    try {
+      add_to_plan(plan, std::move(own), in, heads);
+    } catch (const Error& error) {
+      if (k == 0) throw;
+      throw refusal(methods, k, error);
+    }
   }
   if (in.allowed.defined()) plan.masks.push_back({in.allowed});
   return plan;

@@ -114,8 +114,8 @@ bool are_in_range(const AttentionInput& input) {
          (value.is_same(key) || value.is_same(query) || are_within(value, largest_state));
 }
 
-/// Whether the source of a call of cross-attention with a memory is in range. The first call looks; the memory keeps
-/// the answer under `owner`, as a number for each source.
+/// Whether the keys and values of a call of cross-attention with a memory are in range (±largest_state). Only the
+/// first call examines them; the memory keeps the answer under `owner` as source rows [B, 1], which are 0 if it is yes.
 bool is_source_in_range(const AttentionInput& input, const void* owner) {
   const Variable answer = input.memory->source_rows(owner, [&] {
     const bool inside = are_within(input.key, largest_state) &&

@@ -42,7 +42,8 @@ Tensor with_heads_inside(std::int64_t B, std::int64_t H, std::int64_t X, std::in
 /// kernels are launched.
 class RoundedTensors {
  public:
-  /// Rounds what the call has. out_gradient may be undefined.
+  /// Rounds queries, keys, values (unless the call computes only totals) and out_gradient, which may be undefined. Does
+  /// nothing unless the call's products are in bf16 and its values f32.
   RoundedTensors(const TileCall& call, const Tensor& out_gradient);
   const RoundedFactors& operands() const { return operands_; }
 

@@ -93,7 +93,8 @@ const char* missing(const TileCall& call) {
   return nullptr;
 }
 
-/// Runs a kernel of the forward pass with these arguments, and with the call's factors rounded.
+/// Runs a kernel of the forward pass. Its arguments are `made` and, if the call's products are in bf16, the factors of
+/// these products rounded to bf16.
 template <class T>
 void run_forward(Pass pass, const TileCall& call, const TileResult& result, AttentionCall<T> made) {
   const RoundedTensors rounded(call, {});

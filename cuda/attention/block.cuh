@@ -137,7 +137,8 @@ class BlockOfRows {
       seen[lane_row] = Seen(call_.seen, b_, h_, computed_anew(existing_row(lane_row)));
   }
 
-  /// A row of this thread that exists: `lane_row` of the lane's, or the last row of the head.
+  /// The index in its head of this thread's row number `lane_row` (0 … lane_rows − 1), or the head's last row if the
+  /// index would lie beyond it.
   __device__ int existing_row(int lane_row) const {
     const int row = row_ + strip_row(2 * lane_row), last = (rows_are_queries ? call_.queries : call_.keys) - 1;
     return row < last ? row : last;

@@ -10,9 +10,9 @@ namespace fovea::cuda {
 std::int64_t widest();
 inline constexpr int most_slots = 2;
 
-/// The tiles of a call's kernel.
+/// The tiles of a call's kernel. On a GPU they are known when the kernel is compiled, which this does if need be.
 BlockShape block_of(const Kernel& kernel, const TileCall& call);
-/// The shared memory of a block of the call's kernel, in bytes.
+/// The most shared memory that a block of the call's kernel has, in bytes. Nothing is compiled.
 int shared_bytes_of(const Kernel& kernel, const TileCall& call);
 
 /// Appends a kernel to the stream; `bytes` is the least that it moves.

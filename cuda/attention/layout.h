@@ -41,10 +41,11 @@ struct BlockShape {
 /// The bits of dropout for so many queries: see KeptWeights.
 FOVEA_HD constexpr int kept_bytes(int queries) { return 16 * queries; }
 
-/// The memory of a block's tiles, from byte 0 on: rows of queries or keys and, with `own_values`, of gradients of the
-/// output or values for the block's own rows; then a stage, or two, of a tile's columns: rows of keys or queries, with
-/// `values` those of values or gradients, the bits of dropout for `kept_queries` queries, and so many numbers of each
-/// column. What belongs to columns has its place in the first stage here; the next stage lies `stage_bytes` behind it.
+/// Where the tiles of a block lie in its shared memory, in bytes. First the block's own rows: queries or keys at 0, and
+/// with `own_values` gradients of the output or values. Then one stage or two (BlockShape::stages), each for a tile of
+/// columns: keys or queries, with `values` also values or gradients of the output, the bits of dropout for
+/// `kept_queries` queries, and `numbers` numbers for each column. Offsets of columns are those in the first stage; the
+/// second one lies `stage_bytes` behind it.
 struct TilesMemory {
   int own_values_at, queries_at, values_at, kept_at, numbers_at, stage_bytes, end;
   constexpr TilesMemory(const BlockShape& s, bool own_values, bool values, int kept_queries, int numbers)

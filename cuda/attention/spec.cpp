@@ -47,7 +47,7 @@ void shrink_tiles(SpecOfCall& spec, int most_registers, int most_bytes) {
   while (shared_bytes(pass, block) > most_bytes && block.warps > least_warps) block.warps /= 2;
 }
 
-/// Chooses tiles as large as registers and shared memory allow. `attend --compile` shows whether a kernel spills.
+/// Chooses tiles as large as registers, by an estimate, and shared memory allow.
 void choose_tiles(SpecOfCall& spec, int most_bytes) {
   BlockShape& block = spec.block;
   const Pass pass = spec.kernel.pass;
@@ -337,11 +337,19 @@ std::string key_of(const TileCall& call, const Kernel& kernel, int most_bytes) {
 
 }  // namespace
 
-std::shared_ptr<const KernelOfCall> kernel_of(const TileCall& call, const Kernel& kernel, int most_bytes) {
+bool halve_tiles(KernelOfCall& kernel) {
+  if (kernel.spec.block.columns <= 16) return false;
+  kernel.spec.block.columns /= 2;
+  kernel.text = kernel_text(kernel.spec);
+  return true;
+}
+
+std::shared_ptr<const KernelOfCall> kernel_of(const TileCall& call, const Kernel& kernel, int most_bytes,
+                                              bool (*spills)(const KernelOfCall&)) {
   static std::mutex mutex;
   static auto& known = *new std::map<std::string, std::shared_ptr<const KernelOfCall>>;  // never destroyed
   constexpr std::size_t most_known = 1024;
-  const std::string key = key_of(call, kernel, most_bytes);
+  const std::string key = (spills ? "fitting " : "") + key_of(call, kernel, most_bytes);
   {
     std::lock_guard lock(mutex);
     if (const auto found = known.find(key); found != known.end()) return found->second;
@@ -350,6 +358,7 @@ std::shared_ptr<const KernelOfCall> kernel_of(const TileCall& call, const Kernel
   made->spec = spec_of(call, kernel, most_bytes);
   made->text = kernel_text(made->spec);
   made->constants = constants_of(made->spec);
+  while (spills && spills(*made) && halve_tiles(*made)) continue;
   std::lock_guard lock(mutex);
   if (known.size() >= most_known) known.clear();
   return known[key] = made;

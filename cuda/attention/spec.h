@@ -59,9 +59,13 @@ Kernel kernel_of_focus_gradients();
 /// All kernels of a call.
 std::vector<Kernel> kernels_of(const TileCall& call);
 
-/// One of a call's kernels. The text is made once for all calls with equal formulas, options and shapes of heads,
-/// because that takes longer than to launch it.
+/// One of a call's kernels. With `spills`, its tiles are halved while that is true of it, if they can be so small. The
+/// text is made once for all calls with equal formulas, options and shapes of heads, because that takes longer than to
+/// launch it.
 std::shared_ptr<const KernelOfCall> kernel_of(const TileCall& call, const Kernel& kernel,
-                                              int most_bytes = most_shared_bytes());
+                                              int most_bytes = most_shared_bytes(),
+                                              bool (*spills)(const KernelOfCall&) = nullptr);
+/// Halves the columns of a kernel's tiles, so that it takes fewer registers. Returns false if it has no more than 16.
+bool halve_tiles(KernelOfCall& kernel);
 
 }  // namespace fovea::cuda

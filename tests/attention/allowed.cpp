@@ -1,6 +1,7 @@
 // AttentionInput::allowed, for every method: hiding a key from all queries is the same as leaving it out.
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include <boost/test/unit_test.hpp>
 
@@ -190,15 +191,20 @@ BOOST_AUTO_TEST_CASE(an_allowed_mask_of_a_wrong_shape_or_type_is_an_error_of_one
 }
 
 BOOST_AUTO_TEST_CASE(a_method_without_pairs_combines_with_no_other_term_on_its_heads) {
-  for (const char* specification : {"linear+alibi", "sliding+linear", "light_convolution+sinks", "relative+linear"}) {
+  for (const auto& [specification, named] :
+       std::map<std::string, std::string>{{"linear+alibi", "alibi beside linear: "},
+                                          {"sliding+linear", "linear beside sliding: "},
+                                          {"light_convolution+sinks", "sinks beside light_convolution: "},
+                                          {"alibi+relative+linear", "linear beside alibi, relative: "}}) {
     auto attention = random_attention(specification, Place::encoder);
     Generator generator(54);
     const Tensor x = random_tensor({B, J, d}, generator);
-    BOOST_CHECK_EXCEPTION(attention->forward({.query = x, .key = x, .value = x}), Error, [](const Error& error) {
-      return std::string(error.what())
-                 .find("cannot be combined with other terms on a head; another method changes head 1") !=
-             std::string::npos;
-    });
+    BOOST_CHECK_EXCEPTION(
+        attention->forward({.query = x, .key = x, .value = x}), Error, [&expected = named](const Error& error) {
+          return error.what() == expected +
+                                     "attention: a method without query-key pairs, such as linear, cannot be combined "
+                                     "with other terms on a head; another method changes head 1";
+        });
   }
 }
 

@@ -43,8 +43,8 @@ void for_every_fused(const std::function<void(const std::string&, Attention&, Pl
   }
 }
 
-/// The outputs of the fused and the composed engine, and the gradients of queries, keys, values and all other variables
-/// that the plan reads, with a random cotangent.
+/// Checks that the fused and the blockwise engine give the output of the composed engine and, for a random cotangent,
+/// its gradients of queries, keys, values and `read_by_plan`, the other variables that the plan reads.
 void check_engines_alike(const AttentionContext& in, const std::shared_ptr<const Plan>& plan,
                          const std::vector<Variable>& read_by_plan, double tolerance) {
   std::vector<Variable> inputs{in.query, in.key, in.value};
@@ -609,8 +609,9 @@ BOOST_AUTO_TEST_CASE(keys_that_are_always_seen_may_lie_behind_the_window) {
   }
 }
 
-// The focus passes from block to block of the queries, from call to call, where it is an output with gradients, and
-// from AttentionInput::previous_focus to the first block.
+// Each block of queries starts with the focus that the block before it left. A call starts with
+// FocusedSoftmax::previous and returns the focus after each query, which has a gradient. With `detach`, no gradient
+// flows from the focus of one query to the next query, nor to `previous`.
 BOOST_AUTO_TEST_CASE(a_focus_is_carried_between_blocks_and_calls) {
   constexpr std::int64_t I = 29, J = 31;
   for (double threshold : {std::numeric_limits<double>::infinity(), 0.7})

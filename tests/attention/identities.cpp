@@ -152,7 +152,7 @@ BOOST_AUTO_TEST_CASE(methods_without_effect_equal_plain_attention) {
       [](Attention& a) { fill(a, "window.local_query.weight", 0), fill(a, "window.local_query.bias", 0); }, 0);
   check_plain(
       "relative", [](Attention& a) { fill(a, "relative.key_table", 0), fill(a, "relative.value_table", 0); }, 0);
-  // to a tolerance: a limit, or another order of sums
+  // These agree only to a tolerance: plain attention is a limit of the method, or sums are taken in another order.
   check_plain(
       "sinks(logit=true)", [](Attention& a) { fill(a, "sinks.logit", -800); }, 1e-15);
   check_plain("gaussian(window=fixed,width=1e6)", nothing, 1e-9);
@@ -401,7 +401,7 @@ BOOST_AUTO_TEST_CASE(rotary_scores_depend_on_the_distance_only) {
 }
 
 BOOST_AUTO_TEST_CASE(a_rotary_pair_rotates_by_its_angle) {
-  // q = (1, 0) of each pair at position 2, k = (1, 0) at 0: q · k = Σ cos(2 base^(−2 k / D)) over the pairs, D = 4.
+  // q = (1, 0) in each pair at position 2, k = (1, 0) at 0: q · k = Σ_p cos(2 base^(−2 p / D)) over the pairs p, D = 4.
   auto attention = attention_factory("rotary(base=100)+sinks(logit=true)")({.model_dim = 4, .heads = 1});
   attention->to(DType::f64);
   for (auto& parameter : attention->parameters()) fill(*attention, parameter.name, 0);

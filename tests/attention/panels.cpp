@@ -51,7 +51,8 @@ double as_multiplied(T x, Precision precision) {
   return rounds ? static_cast<float>(bf16(static_cast<float>(x))) : static_cast<double>(x);
 }
 
-/// Random sizes, strides, parts of the sum and of the columns; what no product may read or write is NaN.
+/// Checks a product of matrices with random sizes and strides, over a random part of the inner dimension and of the
+/// columns. Elements of a and b outside of the inner part are NaN, so that a product that reads them fails.
 template <class T>
 void check_random_product(Precision precision, double tolerance) {
   const std::int64_t m = any_up_to(40), k = any_up_to(300), n = any_up_to(150);

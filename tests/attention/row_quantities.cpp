@@ -116,7 +116,7 @@ PlainRows plain_rows(const Numbers& logits, const Numbers& weights, std::int64_t
   return rows;
 }
 
-/// All sizes are odd ones. A sentence has no keys.
+/// Small and unusual sizes. Two sentences have length 0: their queries see no key.
 const std::vector<Sizes> all_sizes{{2, 1, 1, {1, 0}}, {3, 17, 19, {19, 0, 11}}, {1, 130, 71, {67}}};
 
 }  // namespace

@@ -230,7 +230,8 @@ BOOST_AUTO_TEST_CASE(a_layer_takes_three_products_for_what_reads_one_input_and_s
   AttentionEngineScope fused(AttentionEngine::fused);
   std::map<std::string, std::uint64_t> few = launches_of_a_step(1), many = launches_of_a_step(3);
   BOOST_TEST(many["attention_tiles"] == few["attention_tiles"]);
-  // self-attention: queries, keys and values, and the output; cross-attention: queries, keys and values, the output
+  // Products: self-attention has one for queries, keys and values together and one for the output; cross-attention one
+  // for queries, one for keys and values, one for the output. Each takes three: one forward, two in the backward pass.
   const std::uint64_t self = 3 * 2, cross = 3 * 3, feed_forward = 3 * 2;
   BOOST_TEST(many["gemm"] - few["gemm"] == 2 * (self + feed_forward + self + cross + feed_forward));
 }

@@ -92,6 +92,25 @@ BOOST_AUTO_TEST_CASE(kernels_from_text_take_their_arguments_and_compute_what_tho
     }
 }
 
+BOOST_AUTO_TEST_CASE(tiles_are_halved_while_the_compiler_says_that_a_kernel_spills) {
+  CollectedTileCalls collected;
+  results(methods[0]);
+  const TileCall& call = collected.of_attend.at(0).calls.at(0);
+  const cuda::Kernel kernel{cuda::Pass::forward};
+  const auto first = cuda::kernel_of(call, kernel);
+  const auto halved = cuda::kernel_of(call, kernel, cuda::most_shared_bytes(), [](const cuda::KernelOfCall& made) {
+    return made.text.find("columns = 32,") != std::string::npos;
+  });
+  BOOST_TEST(first->spec.block.columns == 32);
+  BOOST_TEST(halved->spec.block.columns == 16);
+  BOOST_TEST(halved->text.find("columns = 16,") != std::string::npos);
+  BOOST_TEST(halved->spec.block.rows() == first->spec.block.rows());
+  const auto least = cuda::kernel_of(call, {cuda::Pass::key_gradients}, cuda::most_shared_bytes(),
+                                     [](const cuda::KernelOfCall&) { return true; });
+  BOOST_TEST(least->spec.block.columns == 16);
+  BOOST_TEST(cuda::kernel_of(call, kernel) == first);
+}
+
 // NVRTC finds no other headers: a new one must be named in cuda/meson.build.
 BOOST_AUTO_TEST_CASE(texts_include_only_headers_that_the_library_carries) {
   const auto kernels = kernels_of([] { results(methods[0]); });

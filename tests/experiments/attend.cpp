@@ -526,7 +526,10 @@ BOOST_AUTO_TEST_CASE(descriptions_say_what_a_user_has_to_know) {
              "heads\n"}},
            {"window(mask=discrete)",
             {"\nengines: blockwise, composed\n  not fused on a CPU: a window with mask=discrete\n"}},
-           {"dot + general", {"\nwhere: nowhere\n  not encoder, decoder, cross: attention: two methods"}},
+           {"dot + general",
+            {"\nwhere: nowhere\n  not encoder, decoder, cross: general beside dot: attention: two methods"},
+            {"--heads"}},
+           {"grouped(key_heads=2)", {"\nwhere: nowhere\n", "\nIt is defined with more heads, such as --heads 8."}},
            {"window", {"; with pointers=given\n", "\nengines: fused"}},
            {"global", {}, {"pointer", "grid", "mask"}},
            {"relative_2d", {"row and column of each token", "\n  not cross: "}}}) {

@@ -198,7 +198,7 @@ BOOST_AUTO_TEST_CASE(speeds_are_compared_by_processor_time) {
   slow.training->seconds = 1;             // in less time, because the first run shared the machine
   const std::string csv = comparison_table({{"quick", "", {quick}}, {"slow", "", {slow}}}).csv();
   BOOST_TEST(contains(csv, "\nslow,50,1,10,10,0.5\n"), csv);
-  // A GPU's work takes no time of the processor: there the clock counts.
+  // For a run on a GPU the CPU only waits, so the table compares elapsed seconds instead of CPU seconds.
   quick.configuration = slow.configuration = Json{{"device", "cuda"}};
   const std::string on_gpu = comparison_table({{"quick", "", {quick}}, {"slow", "", {slow}}}).csv();
   BOOST_TEST(contains(on_gpu, "\nslow,50,1,10,10,2\n"), on_gpu);

@@ -25,7 +25,7 @@ struct Files : Folder {
 
 using Pairs = std::vector<std::pair<std::string, std::string>>;
 
-/// All pairs of words and tags of a file, in whatever part they are.
+/// All pairs of words and tags of a file: those of the training, development and test parts together, sorted.
 Pairs pairs_of(const std::string& data, const std::string& columns = "") {
   ParallelCorpusOptions options;
   options.data = data;

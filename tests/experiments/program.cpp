@@ -127,6 +127,7 @@ BOOST_AUTO_TEST_CASE(wrong_flags_and_values_are_named) {
            {{"--encoder-atention=a"}, "--encoder-atention: no such flag; did you mean '--encoder-attention'?"},
            {{"--frobnicate"}, "--frobnicate: no such flag"},
            {{"layers=3"}, "'layers=3': unexpected argument; did you mean '--layers=3'?"},
+           {{"gaussian"}, "'gaussian': unexpected argument; every value follows its flag (--help lists them)"},
            {{"--layers"}, "--layers: a value is missing (N)"},
            {{"--attention", "--layers", "3"},
             "--attention: a value is missing (TEXT) before --layers; if --layers is the value: --attention=--layers"},

@@ -25,7 +25,7 @@ BOOST_AUTO_TEST_CASE(tokens_belong_to_words) {
   auto words = trained(Units::words), characters = trained(Units::characters);
   BOOST_TEST(words_of_tokens(*words, " ab  xx cd") == Words({0, 1, 2}), boost::test_tools::per_element());
   BOOST_TEST(words_of_tokens(*words, words->encode("ab xx cd")) == Words({0, 1, 2}), boost::test_tools::per_element());
-  // a mark of the space before it, and two letters
+  // each word has three tokens: a mark of the space before it, and two letters
   BOOST_TEST(words_of_tokens(*characters, "ab cd") == Words({0, 0, 0, 1, 1, 1}), boost::test_tools::per_element());
   Words of_tokens = words_of_tokens(*characters, characters->encode("ab cd ef"));
   BOOST_TEST(of_tokens[1] == 0);

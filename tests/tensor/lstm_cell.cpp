@@ -32,7 +32,7 @@ double loss(const Naive& results, const std::vector<double>& g_hidden, const std
   return total;
 }
 
-/// Differences on both sides of every element of `x`, with respect to which `compute` gives a loss.
+/// The gradient of the loss compute(x) with respect to `x`, by central differences.
 template <class Compute>
 std::vector<double> differences(std::vector<double> x, Compute&& compute) {
   constexpr double step = 1e-5;

@@ -24,7 +24,7 @@ std::string refusal(const std::string& file) {
   return message_of([&] { parse_npy(bytes_of(file), "f"); });
 }
 
-/// A file of u8 with this for its shape.
+/// The message with which a u8 file with this shape and `data_bytes` bytes of elements is refused.
 std::string of_shape(const std::string& shape, std::size_t data_bytes) {
   return refusal(
       file_of("{'descr': '|u1', 'fortran_order': False, 'shape': " + shape + "}", std::string(data_bytes, '1')));

@@ -218,7 +218,10 @@ std::string describe_attention(const std::string& specification, const Attention
   text += fmt::format("where: {}\n", use.places.empty() ? "nowhere" : listed(use.places, ", "));
   for (const auto& [failure, places] : use.failures)
     text += fmt::format("  not {}: {}\n", listed(places, ", "), without_middle(failure, 200));
-  if (use.places.empty()) return text + (shape.heads == 1 ? "With more heads it may be defined: --heads 8\n" : "");
+  if (use.places.empty()) {
+    const bool needs_heads = shape.heads == 1 && !usage_of(method, {.model_dim = 64, .heads = 8}).places.empty();
+    return text + (needs_heads ? "It is defined with more heads, such as --heads 8.\n" : "");
+  }
   text += fmt::format("engines: {}blockwise, composed\n",
                       use.no_fused_form.empty() || use.no_gpu_form.empty() ? "fused, " : "");
   if (!use.no_fused_form.empty()) text += fmt::format("  not fused on a CPU: {}\n", use.no_fused_form);

@@ -39,7 +39,7 @@ struct GrammarOption {
 /// part's, one tenth the development part's, one tenth the test part's: no text is in two parts.
 class GeneratedPairs : public PairSource {
  public:
-  /// Draws a pair, or nothing where the draw came to none.
+  /// Draws a pair, or returns nothing if this draw gave no usable pair; then the caller draws again.
   using Draw = std::function<std::optional<TextPair>(SplitMix& random)>;
 
   /// Reads the specification into the options and the sizes; options that it does not name keep their values. Throws

@@ -53,7 +53,8 @@ enum class Phrases {
   sentences  ///< whole sentences only
 };
 
-/// The value of SentimentOptions::columns that lets them be found; others are "1,2", "sentence,label".
+/// The value of SentimentOptions::columns for which the reader finds the columns of text and label itself. Other values
+/// give their numbers, from 1, or names: "1,2", "sentence,label".
 inline constexpr const char* automatic_columns = "auto";
 
 /// The names under which the columns, or keys, of texts and of labels are found.

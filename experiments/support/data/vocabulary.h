@@ -80,7 +80,8 @@ class Tokenizer {
   bool is_lower_case() const { return lower_case_; }
 
  protected:
-  /// The content of the file beside tokenizer.json.
+  /// The content of the file that save() writes beside tokenizer.json: vocabulary.txt, sentencepiece.model or
+  /// tokens.json.
   virtual std::string content() const = 0;
   /// The text, in lower case if that was asked for.
   std::string cased(std::string_view text) const;

@@ -72,7 +72,8 @@ void remove_plural(std::string& word) {
   }
 }
 
-/// hoping: hope; hopping: hop; falling: fall.
+/// Repairs a stem from which -ed or -ing was removed (Porter 1980, step 1b): "hopp" becomes "hop", "hop" becomes
+/// "hope", and "fall" stays.
 void mend(std::string& word) {
   if (word.ends_with("at") || word.ends_with("bl") || word.ends_with("iz")) {
     word += 'e';

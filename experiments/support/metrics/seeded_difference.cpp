@@ -45,7 +45,8 @@ double residual_variance(Values rows) {
   return sum_of_squares(rows) / (double(rows.size() - 1) * double(seeds - 1));
 }
 
-/// A row with the deviations of its values from their means in resamples of the examples, by seed.
+/// A row's score and, for each seed, the values on bootstrap resamples of the examples minus their mean:
+/// deviations[seed][resample], in the unit of the column.
 struct ResampledRow {
   const SeededScore* score;
   std::vector<std::vector<double>> deviations = {};  ///< empty for a measurement without examples

@@ -45,9 +45,9 @@ std::vector<std::vector<std::int32_t>> targets_of(const PairBatch& batch) {
   return targets;
 }
 
-/// Computes a result for each pair by work(batch, sources, options of the search), for batches of similar length. If
-/// `forced` is set, the sources are given with the pairs' targets. After Ctrl-C a search stops at its next step:
-/// progress(0) may throw Interrupted with the caller's message; otherwise the message is a general one.
+/// Returns the result of each pair, in the order of the pairs. work(batch, sources, options of the search) computes
+/// those of one batch of similar lengths; with `forced`, sources.prefixes are the pairs' targets. After Ctrl-C the next
+/// step of a search ends with Interrupted: the one that progress(0) throws, or else "stopped while decoding".
 template <class Result, class Work>
 std::vector<Result> for_sources(SequenceModel& model, const EncodedPairs& pairs, const BeamFlags& flags, bool forced,
                                 const SentenceProgress& progress, const Work& work) {

@@ -255,8 +255,11 @@ void Cli::read_positional(const std::string& text) {
     if (entry->is_positional && (entry->is_list || !taken)) return give(entry.get(), text);
   }
   std::string name = text.substr(0, text.find('='));
+  const bool only_flags = std::ranges::none_of(entries_, [](const auto& entry) { return entry->is_positional; });
   fail("{}: unexpected argument{}", in_quotes(text),
-       find(name) ? fmt::format("; did you mean '--{}'?", without_middle(text, 80)) : "");
+       find(name)   ? fmt::format("; did you mean '--{}'?", without_middle(text, 80))
+       : only_flags ? "; every value follows its flag (--help lists them)"
+                    : "");
 }
 
 /// The lines of the flags of one group.

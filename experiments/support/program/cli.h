@@ -147,9 +147,9 @@ class Cli {
   /// The command line as it was given, quoted for a shell.
   std::string command() const;
 
-  /// Every saved option with its value, in order of declaration, after "program"; and, if there are shared objects of
-  /// methods, "methods": an object with the path and the checksum of each.
-  /// --config reads a file of this.
+  /// An object that --config can read back from a file: "program", then every saved option with its value, in order of
+  /// declaration. If --methods loaded shared objects, "methods" is an object with the path and checksum of each. Throws
+  /// Error for a text that is not UTF-8.
   nlohmann::ordered_json configuration() const;
 
   /// Sets options from an object like configuration(); `origin` (a file) is for messages. Throws Error if the key

@@ -21,8 +21,9 @@ class Comparison {
   /// Declares --compare.
   void add_to(Cli& cli);
 
-  /// Without --compare, one row without arguments whose title is the main flag's value. Throws Error for rows that are
-  /// empty or have the same title.
+  /// The rows of --compare; empty ones are skipped. Without --compare, one row without arguments, whose title is the
+  /// main flag's value, or "model" if that is empty. Throws Error if no row is left, if two rows have the same title or
+  /// would share a folder, and for a brace without its partner.
   std::vector<Row> rows(const Cli& cli) const;
   bool is_given() const { return !compare_.empty(); }
 

@@ -13,16 +13,17 @@ class Cli;
 /// Whether this is a folder whose config.json describes a model of transformers.
 bool is_hugging_face(const std::filesystem::path& folder);
 
-/// The configuration of a program, with the key "program", whose flags make the model of such a folder. Throws Error,
-/// with the file and the key, for another architecture than gpt2, bert and t5, and for a model of them that ours cannot
-/// be.
+/// Returns the flags with which a program builds the model of a Hugging Face folder, as in Cli::configuration():
+/// "program" names the program, every other key is a flag with its value. Throws Error with the file for a model_type
+/// other than gpt2, bert and t5, and with file and key for a missing key and for a value that our models do not have.
 Json hugging_face_flags(const std::filesystem::path& folder);
 /// The same for the program of `cli`, without "program": an encoder-decoder, for example, is one for all programs that
 /// have them. Throws Error if the program lacks a flag.
 Json hugging_face_flags(const std::filesystem::path& folder, const Cli& cli);
 
 /// The classes of a classifier, in the order of their numbers (id2label). Where config.json names none, there are two,
-/// as in transformers. Throws Error if one has no name.
+/// LABEL_0 and LABEL_1, as in transformers. Throws Error if a number is missing, or if a name is empty, has several
+/// lines or occurs twice.
 std::vector<std::string> hugging_face_classes(const std::filesystem::path& folder);
 
 }  // namespace fovea

@@ -21,7 +21,8 @@ bool is_ignored(const struct sigaction& action) { return action.sa_handler == SI
 
 /// Calls only functions that POSIX allows in a handler.
 extern "C" void remember_signal(int signal) {
-  // SIGHUP comes once for each thread of a parent, and mpirun may pass SIGUSR1 on several times.
+  // The kernel may send SIGHUP once for each thread of a parent that was killed (PR_SET_PDEATHSIG in program.cpp), and
+  // mpirun may pass SIGUSR1 on several times: only the first signal counts.
   if ((signal == SIGHUP || signal == SIGUSR1) && caught_signal != 0) return;
   int saved_errno = errno;
   caught_signal = signal;

@@ -72,7 +72,8 @@ std::string program_command(std::vector<std::string> words, const std::filesyste
   std::string command = fmt::format("exec env {}=1 OMP_NUM_THREADS={} GOMP_SPINCOUNT=${{GOMP_SPINCOUNT:-1000}}",
                                     ends_with_parent_variable, threads);
   for (const std::string& word : words) command += " " + quoted_for_shell(word);
-  // ninja waits for the end of its pipe, and then for the process: the program must hold the pipe (3) until it ends
+  // ninja reads a command's pipe to its end, and then waits for the process without attending to other commands: the
+  // program must hold the pipe open, as descriptor 3, until it ends
   return command + " 3>&1 >" + quoted_for_shell(output.string()) + " 2>&1";
 }
 

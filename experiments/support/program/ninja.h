@@ -14,7 +14,8 @@ struct NinjaStep {
   std::string description;                    ///< is shown while the command runs
 };
 
-/// The file as text. ninja's own files lie in `directory`.
+/// Returns the text of a build file with these steps. ninja keeps its log and its database of dependencies in
+/// `directory`.
 std::string ninja_file(const std::vector<NinjaStep>& steps, const std::filesystem::path& directory);
 
 /// Makes the outputs of such a file in a child process, `jobs` at a time. Returns whether all were made. Throws

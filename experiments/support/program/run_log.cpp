@@ -63,7 +63,8 @@ RunLog::RunLog(const std::filesystem::path& path, std::int64_t last) {
       points += tensorboard_points(line);
     });
   file_ = GrowingFile(path, kept);
-  // The points of an earlier process have the same sizes, and the times at which they were made.
+  // The curves that an earlier process wrote are kept if they are complete: their points have the same sizes in bytes
+  // as `points`, and the times at which they were logged.
   const std::filesystem::path curves = path.parent_path() / tensorboard_file;
   const bool are_there = std::filesystem::exists(curves) && std::filesystem::file_size(curves) >= points.size();
   curves_ = GrowingFile(curves, are_there ? points.size() : 0);

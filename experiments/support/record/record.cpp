@@ -48,7 +48,8 @@ double number_of(const Json& json) {
   return value;
 }
 
-/// Calls field(key, member, value that is not written) for each member of an example.
+/// Calls field(key, member, absent) for each member of an example but `probabilities`. A member that equals `absent` is
+/// not written.
 template <class Example, class Field>
 void for_fields(Example& example, const Field& field) {
   const std::string empty;
