@@ -195,6 +195,11 @@ int main(int argc, char** argv) {
     if (options.tier == "smoke" && cli.given("--data"))
       warn_without_effect({"--data"}, "the tier smoke generates its data");
     const fs::path out = options.out.empty() ? fs::path("runs") / ("reproduce-" + options.tier) : options.out;
+    require(!fs::exists(out) || fs::is_directory(out), "--out {}: is a file, expected a directory", out.string());
+    require(fs::is_directory(options.kept) || !cli.given("--records"), "--records {}: there is no such directory",
+            options.kept.string());
+    require(options.keep.empty() || fs::is_directory(out), "--out {}: there is no such directory, with runs to keep",
+            out.string());
     const auto jobs = int(options.jobs > 0 ? options.jobs : std::min(omp_get_num_procs(), processors_of_quota()));
     NeededRuns needed(options.tier, {.out = out, .data = options.data, .kept = options.kept});
     const std::vector<Item> items = load_items(needed, options.items);

@@ -435,7 +435,12 @@ void fill_trace(const AttentionContext& in, const Plan& plan, const Variable& we
 
 AttentionWeights composed_weights(const AttentionContext& in, const Plan& plan) {
   AttentionWeights weights = weights_of_maps(in, plan);
-  for (const PairTerm& window : plan.windows) weights.tokens = apply_on_heads(window, weights.tokens, in);
+  for (const PairTerm& window : plan.windows) {
+    weights.tokens = apply_on_heads(window, weights.tokens, in);
+    if (!std::holds_alternative<std::shared_ptr<const CustomTerm>>(window.what)) continue;  // others keep a 0
+    if (const Tensor allow = allowed_keys(in, plan); allow.defined())
+      weights.tokens = where(allow, weights.tokens, Tensor::zeros({1}, in.query.dtype(), in.query.device()));
+  }
   for (const HeadMixing& part : plan.mixings)
     if (part.after.defined())
       for (Variable* part_of_weights : {&weights.tokens, &weights.others})

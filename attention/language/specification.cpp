@@ -56,12 +56,16 @@ class Parser {
 
  private:
   static constexpr int deepest = 8, most_heads = 1024;
-  static constexpr std::size_t longest = 1 << 16;
+  static constexpr std::size_t longest = 1 << 16, most_terms = 256;
 
   std::vector<MethodText> sum(int depth) {
     if (depth > deepest) fail_at(text_, column(), "nested too deeply", "");
     std::vector<MethodText> methods{term(depth)};
-    while (take('+')) methods.push_back(term(depth));
+    for (std::size_t place = column(); take('+'); place = column()) {
+      if (methods.size() == most_terms)
+        fail_at(text_, place, fmt::format("a sum of more than {} methods", most_terms), "");
+      methods.push_back(term(depth));
+    }
     return methods;
   }
 

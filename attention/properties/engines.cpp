@@ -14,8 +14,11 @@
 
 namespace fovea::properties {
 
-const std::vector<Sizes> all_sizes{
-    {2, 4, 5, {5, 3}}, {3, 17, 33, {33, 0, 16}}, {1, 300, 290, {281}}, {40, 3, 7, std::vector<std::int32_t>(40, 6)}};
+const std::vector<Sizes> all_sizes{{2, 4, 5, {5, 3}},
+                                   {3, 17, 33, {33, 0, 16}},
+                                   {1, 300, 290, {281}},
+                                   {40, 3, 7, std::vector<std::int32_t>(40, 6)},
+                                   {2, 9, 12, {12, 7}, true}};
 
 std::vector<Tensor> output_and_gradients(Attention& attention, Place place, const Sizes& sizes, DType dtype,
                                          AttentionTrace* trace, Device device) {
@@ -27,11 +30,19 @@ std::vector<Tensor> output_and_gradients(Attention& attention, Place place, cons
   std::vector<Variable> inputs{key, query};
   for (auto& parameter : attention.parameters()) inputs.push_back(parameter.variable);
   const std::uint64_t waits = kernels(device).synchronizations();
+  Tensor allowed;
+  if (sizes.are_masked) {
+    std::vector<std::uint8_t> pairs;
+    for (double x : random_tensor({query.size(1), sizes.keys}, generator, 0, 1).to_vector<double>())
+      pairs.push_back(x < 2. / 3);
+    allowed = Tensor::from(pairs, {1, 1, query.size(1), sizes.keys}).to(device);
+  }
   const Variable out = attention.forward({.query = query,
                                           .key = key,
                                           .value = key,
                                           .key_lengths = lengths_of(sizes.lengths).to(device),
                                           .mask = mask_for(attention, query.size(1), key.size(1)).to(dtype).to(device),
+                                          .allowed = allowed,
                                           .causal = place == Place::decoder,
                                           .trace = trace});
   std::vector<Tensor> all{out.value()};

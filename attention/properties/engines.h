@@ -8,6 +8,7 @@ namespace fovea::properties {
 struct Sizes {
   std::int64_t sentences, queries, keys;
   std::vector<std::int32_t> lengths;
+  bool are_masked = false;  ///< each query may see two thirds of the keys alone, chosen at random
 };
 /// Sizes just below and above those of strips and vectors: one strip and several, a sentence without keys, one part of
 /// a head and several, and enough sentences for a thread to process whole ones.

@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "attention/engine/attend.h"
 #include "attention/properties/cases.h"
 #include "autograd/operations.h"
 #include "tensor/error.h"
@@ -107,6 +108,40 @@ std::vector<Hiding> hidings_from_some(Place place) {
 
 namespace {
 
+/// In the composed and the blockwise engine, which say what a key's weight is.
+bool hidden_keys_have_no_weight(const Subject& subject) {
+  NoGrad off;
+  Generator generator(6);
+  const Variable key(random_tensor({B, T, d}, generator)), query(random_tensor({B, I, d}, generator));
+  const bool is_cross = subject.place == Place::cross;
+  bool is_checked = false;
+  for (const AttentionEngine engine : {AttentionEngine::composed, AttentionEngine::blockwise}) {
+    AttentionEngineScope chosen(engine, 2);
+    TracedEquationScope equation;
+    AttentionTrace trace;
+    subject.attention.forward({.query = is_cross ? query : key,
+                               .key = key,
+                               .value = key,
+                               .key_lengths = lengths_of({T, 4}),
+                               .mask = mask_for(subject.attention, is_cross ? I : T, T),
+                               .causal = subject.place == Place::decoder,
+                               .trace = &trace});
+    for (const TracedQuantity& seen : trace.quantities) {
+      if (seen.name != "seen" || trace.weights.rank() != 4) continue;
+      // heads that are mixed give each other weights: a pair that no head sees has none
+      const Shape& shape = trace.weights.shape();
+      const std::vector<double> is_seen = sum(broadcast_to(seen.value, shape), {1}, true).value().to_vector<double>(),
+                                weights = trace.weights.value().to_vector<double>();
+      const std::size_t of_head = shape[2] * shape[3], of_sentence = of_head * shape[1];
+      for (std::size_t k = 0; k < weights.size(); ++k)
+        require(is_seen[k / of_sentence * of_head + k % of_head] > 0 || weights[k] == 0,
+                "a key that the query does not see has the weight {} (pair {} of {})", weights[k], k, shape);
+      is_checked = true;
+    }
+  }
+  return is_checked;
+}
+
 bool hidden_in_all_ways(const Subject& subject, Device device, std::vector<Hiding> hidings(Place)) {
   bool checked = false;
   for (const Hiding& hiding : hidings(subject.place))
@@ -123,6 +158,7 @@ std::vector<Property> unseen_properties() {
     return [=](const Subject& subject) { return hidden_in_all_ways(subject, device, hidings); };
   };
   return {
+      {"keys_that_a_query_does_not_see_have_no_weight", hidden_keys_have_no_weight},
       {"keys_that_no_query_sees_do_not_matter", on(Device::cpu, hidings_from_all)},
       {"keys_that_some_queries_see_do_not_matter_to_the_others", on(Device::cpu, hidings_from_some)},
       {"on_a_gpu_keys_that_no_query_sees_do_not_matter", on(Device::cuda, hidings_from_all), true},

@@ -51,6 +51,8 @@ constexpr Magic magics[] = {
     {"\x7f"
      "ELF"sv,
      {"a program", "another file is meant"}},
+    {"\xff\xfe\0\0"sv, {"text in UTF-32", "iconv -f UTF-32 -t UTF-8 FILE converts it"}},
+    {"\0\0\xfe\xff"sv, {"text in UTF-32", "iconv -f UTF-32 -t UTF-8 FILE converts it"}},
     {"\xff\xfe"sv, {"text in UTF-16", "iconv -f UTF-16 -t UTF-8 FILE converts it"}},
     {"\xfe\xff"sv, {"text in UTF-16", "iconv -f UTF-16 -t UTF-8 FILE converts it"}},
 };

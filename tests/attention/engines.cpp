@@ -62,6 +62,38 @@ void check_engines_alike(const AttentionContext& in, const std::shared_ptr<const
   check_alike(with_gradients(attend_blockwise(in, plan, {}, nullptr).out), composed, tolerance);
 }
 
+/// w = a + p_h² for all keys, also for hidden ones.
+class WeightAdded : public CustomTerm, public WithStrips {
+ public:
+  Variable composed(const Variable& a, const AttentionContext&, const Captured& captured) const override {
+    return a + reshape(square(captured[0]), {1, a.size(1), 1, 1});
+  }
+  StripForm strips(const AttentionContext&, const Captured& captured, const StripShape& shape) const override {
+    return StripForm::of<Strips>(captured[0], shape);
+  }
+
+ private:
+  template <class T>
+  struct Strips : StripTerm<T> {
+    Strips(const Variable& p, const StripShape& shape) : p(p.value()) {
+      this->inputs = {{p, {shape.parts, shape.sentences, shape.heads}}};
+    }
+    void forward(const StripRows<T>& rows, const T* a, T* w, Workspace&) const override {
+      const T number = p.data<T>()[rows.head];
+      for (std::int64_t r = 0; r < rows.count; ++r, a += rows.stride, w += rows.stride)
+        for (std::int64_t j = rows.first[r]; j < rows.end[r]; ++j) w[j] = a[j] + number * number;
+    }
+    void backward(const StripRows<T>& rows, const T*, T* g, std::span<Tensor> gradients, Workspace&) const override {
+      const T number = p.data<T>()[rows.head];
+      const Tensor& of_p = gradients[0];
+      for (std::int64_t r = 0; r < rows.count && of_p.defined(); ++r, g += rows.stride)
+        of_p.mutable_data<T>()[(rows.part * of_p.size(1) + rows.sentence) * of_p.size(2) + rows.head] +=
+            2 * number * std::accumulate(g + rows.first[r], g + rows.end[r], T(0));
+    }
+    Tensor p;
+  };
+};
+
 /// z + log b: -inf for a b of 0.
 struct LogAdded {
   static constexpr const char* name = "log_added";
@@ -671,6 +703,36 @@ BOOST_AUTO_TEST_CASE(keys_that_are_always_seen_may_lie_in_several_intervals) {
     const std::vector<Variable> read = with_sink ? std::vector{plan->sink} : std::vector<Variable>{};
     check_engines_alike(in, plan, read, 1e-12);
   }
+}
+
+// A query sees a part of the keys by two intervals and a mask; the window of a CustomTerm gives all keys weight.
+BOOST_AUTO_TEST_CASE(a_window_that_adds_weight_adds_none_to_keys_that_a_query_does_not_see) {
+  constexpr std::int64_t I = 37, J = 260;
+  Generator generator(38);
+  auto random = [&](std::int64_t length) { return Variable(random_tensor({2, 2, length, 5}, generator), true); };
+  AttentionContext in;
+  in.query = random(I), in.key = random(J), in.value = random(J);
+  const Variable p(random_tensor({2}, generator), true);
+  std::vector<std::uint8_t> pairs;
+  for (double x : random_tensor({I * J}, generator, 0, 1).to_vector<double>()) pairs.push_back(x < 0.7);
+  const HeadKeys first{{Tensor::full({1, 1, 1}, 2, DType::i32), Tensor::full({1, 1, 1}, 7, DType::i32)}},
+      moving{{Tensor::arange(I, DType::i32, Device::cpu, 120).reshape({1, 1, I}),
+              Tensor::arange(I, DType::i32, Device::cpu, 141).reshape({1, 1, I})}};
+  for (const bool is_masked : {false, true})
+    for (const bool has_ranges : {false, true}) {
+      auto plan = std::make_shared<Plan>();
+      plan->windows.push_back({std::make_shared<WeightAdded>(), {PerHead{p}}});
+      if (is_masked) plan->masks.push_back({Tensor::from(pairs, {1, 1, I, J}), {1, 1}});
+      if (has_ranges) plan->ranges.push_back(moving), plan->always.push_back(first);
+      check_engines_alike(in, plan, {p}, 1e-12);
+      const std::vector<double> weights = composed_weights(in, *plan).tokens.value().to_vector<double>();
+      for (std::int64_t k = 0; k < std::ssize(weights); ++k) {
+        const std::int64_t h = k / (I * J) % 2, i = k / J % I, j = k % J;
+        const bool is_open = !has_ranges || (2 <= j && j < 7) || (120 + i <= j && j < 141 + i),
+                   is_seen = is_open && (!is_masked || h == 0 || pairs[i * J + j]);
+        BOOST_TEST_REQUIRE((weights[k] != 0) == is_seen, h << ' ' << i << ' ' << j);
+      }
+    }
 }
 
 // The other documents are NaN: 0 · NaN would show any product of a weight of 0 with one of their values.

@@ -64,6 +64,11 @@ BOOST_AUTO_TEST_CASE(hostile_text_is_an_error_and_nothing_worse) {
   std::string deep;
   for (int k = 0; k < 10000; ++k) deep += "heads(";
   BOOST_TEST(error_of(deep).find("nested too deeply") != std::string::npos);
+  std::string many = "alibi";
+  for (int k = 1; k < 256; ++k) many += "+alibi";
+  BOOST_TEST(error_of(many) == "");
+  BOOST_TEST(error_of(many + " + alibi").find("a sum of more than 256 methods (column 1536)") != std::string::npos,
+             error_of(many + " + alibi"));
   for (const char* text : {"(",
                            ")",
                            "+",

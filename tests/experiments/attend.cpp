@@ -394,10 +394,15 @@ BOOST_AUTO_TEST_CASE(row_quantities_are_printed_as_tables_of_queries_and_keys) {
              "       1     1    2    0.0000\n");
   for (const auto& [flags, message] :
        {std::pair(std::vector<std::string>{"--rows", "--head", "2"},
-                  "attend: --head 2: expected the number of a head, 1 to 1\n"),
+                  std::string("attend: --head 2: expected the number of a head, 1 to 1\n")),
         {{"--head", "1"}, "attend: --head 1 chooses a head of the tables that --rows prints without --out\n"},
         {{"--head", "1", "--compile", "global"},
          "attend: --head 1 chooses a head of the tables that --rows prints without --out\n"},
+        {{"--out", "x.npy"}, "attend: --out x.npy: expected a file name that ends in .safetensors\n"},
+        {{"--out", (folder / "in.safetensors").string()},
+         "attend: --out " + (folder / "in.safetensors").string() + ": is the file of --in; it would be replaced\n"},
+        {{"--architecture", "sm_80"}, "attend: --architecture: only with --compile\n"},
+        {{"--list"}, "attend: --method has no effect beside --list, which prints all methods\n"},
         {{"--rows", "--gradients"}, "attend: --rows prints no gradients: give --out FILE beside --gradients\n"},
         {{"--rows", "--weights"},
          "attend: --rows leaves out the weights that --weights writes; give one of the two\n"}}) {

@@ -185,6 +185,7 @@ BOOST_AUTO_TEST_CASE(wrong_specifications_are_refused_with_their_column) {
       {"generated:", "'' (column 11) is no option=value"},
       {"generated:train=5,,dev=5", "'' (column 19) is no option=value"},
       {"generated:seed=-1", "seed=-1 (column 11)"},
+      {"generated:train=5,dev=5,train=6", "train (column 25) is given twice"},
       {"generated:train=99999999999999999999", "(column 11): expected an integer"}};
   for (const auto& [wrong, expected] : cases) {
     const std::string& specification = wrong;  // clang 14 does not capture a structured binding

@@ -102,7 +102,11 @@ BOOST_AUTO_TEST_CASE(other_files_are_refused_with_their_line) {
   const Folder folder;
   for (const auto& [bytes, expected] : std::vector<std::pair<std::string, std::string>>{
            {"good\nna\xefve\n", "file:2: byte 3 is 0xef: not valid UTF-8"},
-           {std::string("a\nb\nc\0d\n", 8), "file:3: byte 2 is NUL"},
+           {std::string("a\nb\nc\0d\n", 8),
+            "file:3: byte 2 is NUL: not a text file in UTF-8 (of UTF-16? try iconv -f UTF-16LE "},
+           {std::string("\0a\0\n", 4),
+            "file:1: byte 1 is NUL: not a text file in UTF-8 (of UTF-16? try iconv -f UTF-16BE "},
+           {std::string("\xff\xfe\0\0h\0\0\0", 8), "file: is text in UTF-32, "},
            {std::string("\xff\xfeh\0", 4), "file: is text in UTF-16, "},
            {"PAR1\x15\x04\xff\xff\n", "file: is a Parquet table, expected"},
            {std::string("\xfd\x37zXZ\0\0", 7), "file: is compressed with xz, expected UTF-8 text; unxz FILE"},

@@ -300,7 +300,7 @@ BOOST_AUTO_TEST_CASE(missing_files_are_named) {
   ParallelCorpusOptions options = options_of(folder.path);
   BOOST_TEST(contains(refusal(options), "no training set train.de (.txt and .gz too); found nothing"));
   std::filesystem::create_symlink("nowhere.de", folder.path / "train.de");
-  BOOST_TEST(contains(refusal(options), "found train.de (neither a file nor a link to one)"));
+  BOOST_TEST(contains(refusal(options), ": train.de is neither a file nor a link to one"));
   std::filesystem::remove(folder.path / "train.de");
   folder.write("train.de", "x\n");
   BOOST_TEST(contains(refusal(options), "there is train.de, but no train.en"));
@@ -369,6 +369,33 @@ BOOST_AUTO_TEST_CASE(a_vocabulary_is_joint_or_one_for_each_side) {
     BOOST_TEST(again.description() == separate.description());
     BOOST_TEST(again.source->encode("number 12") == separate.source->encode("number 12"));
   }
+}
+
+BOOST_AUTO_TEST_CASE(a_part_that_only_one_side_has_is_refused_on_both_sides) {
+  const Folder folder;
+  for (const char* file : {"train.en", "train.de"}) folder.write(file, "a b\nc d\n");
+  const auto is_refused = [&](const std::string& alone, const std::string& missing) {
+    folder.write(alone, "a b\n");
+    BOOST_TEST(contains(refusal(options_of(folder.path)), "there is " + alone + ", but no " + missing));
+    std::filesystem::remove(folder.path / alone);
+  };
+  is_refused("test.de", "test.en");
+  is_refused("test.en", "test.de");
+  is_refused("dev.en", "dev.de");
+  for (const char* file : {"test.en", "test.de", "test_2016.en"}) folder.write(file, "a b\n");
+  BOOST_TEST(contains(ParallelCorpus(options_of(folder.path)).description(), "not used: test_2016.en"));
+}
+
+BOOST_AUTO_TEST_CASE(a_part_that_is_no_file_is_refused) {
+  const Folder folder;
+  for (const char* file : {"train.en", "train.de"}) folder.write(file, "a b\nc d\n");
+  std::filesystem::create_directory(folder.path / "test");  // of something else
+  BOOST_TEST(!ParallelCorpus(options_of(folder.path)).description().empty());
+  std::filesystem::create_symlink("nowhere", folder.path / "test.de");
+  BOOST_TEST(contains(refusal(options_of(folder.path)), ": test.de is neither a file nor a link to one"));
+  std::filesystem::remove(folder.path / "test.de");
+  std::filesystem::create_directory(folder.path / "test.de");
+  BOOST_TEST(contains(refusal(options_of(folder.path)), ": test.de is neither a file nor a link to one"));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

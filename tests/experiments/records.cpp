@@ -147,7 +147,7 @@ BOOST_AUTO_TEST_CASE(faulty_records_are_refused_with_their_line) {
       {"t.jsonl", "[1]\n",
        "1: a JSON array, expected an object on each line; jq -c '.[]' FILE writes an array's objects"},
       {"t.jsonl", "{\"1\": \"x\"}\n{\"1\": \n", "2: not JSON: column "},
-      {"t.jsonl", "{\"1\": \"x\\u0000\"}\n", "1: byte 2 is NUL: not a text file"},
+      {"t.jsonl", "{\"1\": \"x\\u0000\"}\n", "1: a text has the character \\u0000, which"},
       {"t.jsonl", wide + "}\n", "1: '1' is a JSON number"},
       {"t.jsonl", "{\"1\": \"x\", \"a\": {\"1\": 2}, \"1\": \"y\"}\n", "1: the key '1' occurs twice"},
       {"t.jsonl", "{\"1\": 1e999}\n", "1: not JSON: number overflow"},

@@ -142,17 +142,21 @@ BOOST_AUTO_TEST_CASE(commands_follow_the_tier_and_read_data_where_the_caller_say
 BOOST_AUTO_TEST_CASE(mistakes_are_refused_in_one_line) {
   Folder folder;
   const std::string out = (folder / "out").string(), none = (folder / "none").string();
-  const std::string own = (folder / "own.md").string();
+  const std::string own = (folder / "own.md").string(), empty = (folder / "empty").string();
   std::ofstream(own) << "# Results\n";
+  std::filesystem::create_directory(empty);
   const std::vector<std::pair<Texts, std::string>> mistakes{
-      {{"N-T6", "--tier", "mini", "--records", none, "--out", out, "--results", own},
+      {{"--list", "--records", none}, "--records " + none + ": there is no such directory"},
+      {{"--list", "--out", own}, "--out " + own + ": is a file, expected a directory"},
+      {{"--keep-records", empty, "--out", none}, "--out " + none + ": there is no such directory, with runs to keep"},
+      {{"N-T6", "--tier", "mini", "--records", empty, "--out", out, "--results", own},
        "own.md: the file exists and was not written by this command"},
       {{"--tier", "mini", "--list", "--results", "page.md"}, "--list or --results: give one of them at a time"},
       {{"--commands", "--list"}, "--list or --commands: give one of them at a time"},
       {{"N-T11"}, "there is no item 'N-T11'; did you mean 'N-T1'?"},
-      {{"N-T6", "--tier", "mini", "--data", none, "--records", none, "--out", out},
+      {{"N-T6", "--tier", "mini", "--data", none, "--records", empty, "--out", out},
        "/none: there is no such directory; the tier 'mini' trains on public data sets"},
-      {{"N-T6", "--tier", "mini", "--records", none, "--out", out, "--results", (folder / "page.md").string()},
+      {{"N-T6", "--tier", "mini", "--records", empty, "--out", out, "--results", (folder / "page.md").string()},
        "there is no finished run for a table of the tier 'mini' in"}};
   for (const auto& [flags, message] : mistakes) {
     const Ended refused = ended("reproduce", flags);

@@ -3,6 +3,7 @@
 #include <fstream>
 
 #include <boost/test/unit_test.hpp>
+#include <sys/stat.h>
 
 #include "experiments/support/program/json_file.h"
 #include "experiments/support/text/words.h"
@@ -277,6 +278,92 @@ BOOST_AUTO_TEST_CASE(a_model_that_the_machine_cannot_hold_is_refused_before_anyt
   BOOST_TEST(message.starts_with("sentiment: --model-dim 65536, --heads 1024, --head-dim 8192, "), message);
   BOOST_TEST(refused({"--model-dim", "1e12"}) == "sentiment: --model-dim: 1000000000000 is outside [1, 65536]\n");
   BOOST_TEST(refused({"--batch-tokens", "1e18"}) == "sentiment: --batch-tokens: 1e+18 is outside [1, 1000000000]\n");
+}
+
+BOOST_AUTO_TEST_CASE(a_resume_that_is_refused_leaves_the_run_as_it_was) {
+  Folder folder;
+  write_parts(folder.path);
+  const std::filesystem::path run = folder / "run";
+  succeeded(sentiment(training((folder / "train.tsv").string(), run.string())));
+  const std::string configuration = contents(run / "config.json"), starts = contents(run / "run.json");
+  const auto is_refused = [&](const std::vector<std::string>& flags, const std::string& expected) {
+    const std::string message = refusal(joined({"--resume", run.string()}, flags));
+    BOOST_TEST(contains(message, expected), message);
+    BOOST_TEST(contents(run / "config.json") == configuration, expected);
+    BOOST_TEST(contents(run / "run.json") == starts, expected);
+  };
+  is_refused({"--updates", "2"}, "--updates 2: global seed 1 has made 3 updates already");
+  write(folder / "train.tsv", table(30));
+  is_refused({"--updates", "5"}, "the data have changed");
+  write_parts(folder.path);
+  const std::string checkpoint = contents(run / "checkpoint.safetensors");
+  write(run / "checkpoint.safetensors", checkpoint.substr(0, checkpoint.size() / 2));
+  is_refused({"--updates", "5"}, "checkpoint.safetensors");
+  write(run / "checkpoint.safetensors", checkpoint);
+  succeeded(sentiment({"--resume", run.string(), "--updates", "5"}));
+  BOOST_TEST(contains(contents(run / "config.json"), "\"updates\": 5"));
+  BOOST_TEST(contents(run / "run.json") != starts);
+}
+
+BOOST_AUTO_TEST_CASE(a_training_that_cannot_begin_leaves_no_directory) {
+  Folder folder;
+  write_parts(folder.path);
+  const std::string data = (folder / "train.tsv").string(), out = (folder / "out").string();
+  succeeded(sentiment(training(data, (folder / "other").string())));
+  const auto is_refused = [&](const std::vector<std::string>& flags, const std::string& expected) {
+    const std::string message = refusal(joined(training(data, out), flags));
+    BOOST_TEST(contains(message, expected), message);
+    BOOST_TEST(!std::filesystem::exists(out), expected);
+  };
+  is_refused({"--init", "nowhere"}, "sentiment: --init nowhere: there is no such file or directory\n");
+  is_refused({"--init", (folder / "other" / "config.json").string()}, "config.json");
+  is_refused({"--init", (folder / "other").string(), "--model-dim", "16"}, "best.safetensors");
+  is_refused({"--attention", "man"}, "sentiment: --attention: 'man' needs a mask with each call, which");
+  is_refused({"--attention", "linear + gaussian"}, "gaussian beside linear: ");
+  is_refused({"--compare", "global; gaussian + man"}, "sentiment: --compare: 'gaussian + man': --attention: ");
+  is_refused({"--compare", "global; b: --init nowhere"}, "--init nowhere: there is no such file or directory");
+  std::string grid;
+  for (int k = 0; k < 14; ++k) grid += "{1,2,3}";
+  is_refused({"--compare", grid + ": --layers 1"}, "a grid of more than 1000 rows");
+}
+
+BOOST_AUTO_TEST_CASE(no_command_replaces_the_files_of_a_run) {
+  Folder folder;
+  write_parts(folder.path);
+  const std::filesystem::path run = folder / "run";
+  succeeded(sentiment(training((folder / "train.tsv").string(), run.string())));
+  for (const char* name : {"result.json", "config.json", "best.safetensors", "vocabulary.txt", "run.json"}) {
+    const std::string file = (run / name).string(), before = contents(run / name);
+    BOOST_TEST(contains(refusal_of(ended("report", {run.string(), "--format", "json", "--out", file})),
+                        "--out " + file + ": is a file of the run in " + run.string()));
+    BOOST_TEST(contents(run / name) == before, name);
+  }
+  BOOST_TEST(contains(refusal_of(ended("analyze", {"attention", run.string(), "--out", (run / "run.json").string()})),
+                      "is a file of the run in"));
+  BOOST_TEST(
+      contains(refusal_of(ended("attend", {"--out", (run / "best.safetensors").string()})), "is a file of the run in"));
+  succeeded(ended("report", {run.string(), "--out", (run / "table.json").string()}));
+  succeeded(ended("report", {run.string(), "--out", (run / "table.json").string()}));
+}
+
+BOOST_AUTO_TEST_CASE(pipes_in_place_of_files_of_a_run_are_refused) {
+  Folder folder;
+  write_parts(folder.path);
+  const std::filesystem::path run = folder / "run";
+  succeeded(sentiment(training((folder / "train.tsv").string(), run.string())));
+  for (const char* name : {"result.json", "config.json", "log.jsonl"}) {
+    const std::string before = contents(run / name);
+    std::filesystem::remove(run / name);
+    BOOST_TEST_REQUIRE(::mkfifo((run / name).c_str(), 0600) == 0);
+    const std::string expected = std::string(name) + ": is a pipe or device, expected a file";
+    BOOST_TEST(contains(refusal({"--resume", run.string(), "--updates", "5"}), expected), name);
+    const Ended reported = ended("report", {run.string()});  // reads no config.json
+    BOOST_TEST(contains(reported.err, expected) == (std::string(name) != "config.json"), reported.err);
+    std::filesystem::remove(run / name);
+    write(run / name, before);
+  }
+  ::mkfifo((folder / "options.json").c_str(), 0600);
+  BOOST_TEST(contains(refusal({"--config", (folder / "options.json").string()}), "is a pipe or device"));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -21,7 +21,7 @@ std::vector<Variable> FusedCall<T>::inputs() const {
 }
 
 template <class T>
-void FusedCall<T>::exclude(const StripRows<T>& rows, T* strip) const {
+void FusedCall<T>::exclude(const StripRows<T>& rows, T* strip, T by) const {
   if (seen.intervals() == 1 && masks.empty()) return;
   for (std::int64_t r = 0; r < rows.count; ++r) {
     T* row = strip + r * rows.stride;
@@ -41,7 +41,7 @@ void FusedCall<T>::exclude(const StripRows<T>& rows, T* strip) const {
       if (seen_until > j)
         next = seen_until;
       else
-        std::fill(row + j, row + next, -infinity<T>);
+        std::fill(row + j, row + next, by);
     }
     for (const HeadMask& part : masks) {
       const std::int64_t h = rows.head - part.heads.first;
@@ -49,7 +49,7 @@ void FusedCall<T>::exclude(const StripRows<T>& rows, T* strip) const {
       const auto* allowed = reinterpret_cast<const std::uint8_t*>(part.mask.address()) +
                             broadcast_offset(part.mask, rows.sentence, h, rows.first_query + r);
       for (std::int64_t j = first; j < end; ++j)  // without a branch: the compiler makes vectors of it
-        row[j] = allowed[j] ? row[j] : -infinity<T>;
+        row[j] = allowed[j] ? row[j] : by;
     }
   }
 }
@@ -160,6 +160,7 @@ class PartsOfPlan {
         add_part(call_.terms, heads, form.f32());
       else
         add_part(call_.terms, heads, form.f64());
+      call_.terms.back().may_change_zeros = true;
     }
     return nullptr;
   }

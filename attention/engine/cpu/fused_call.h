@@ -52,9 +52,9 @@ struct FusedCall {
   /// Largest number of a strip's rows for this head.
   std::int64_t rows_of_head(std::int64_t head) const { return focus_chooses_keys(head) ? 1 : rows; }
 
-  /// Sets to −inf the logits of the keys of each row that the row does not see: keys outside of all its intervals, and
-  /// masked ones.
-  void exclude(const StripRows<T>& rows, T* strip) const;
+  /// Sets to `by`, −inf for logits, the numbers of the keys of each row that the row does not see: keys outside of all
+  /// its intervals, and masked ones.
+  void exclude(const StripRows<T>& rows, T* strip, T by) const;
 };
 
 template <class T>

@@ -61,7 +61,7 @@ class ThreadOfPass {
     auto copy = [&](const auto& parts, auto& own) {
       for (const auto& part : parts) {
         own.push_back(part.copy(*part.model));
-        own.back()->heads = part.heads;
+        own.back()->heads = part.heads, own.back()->may_change_zeros = part.may_change_zeros;
         const std::size_t inputs = part.inputs.size();
         if (pass.is_backward()) own.back()->gradients = std::span<Tensor>(pass.gradients).subspan(next, inputs);
         next += inputs;
@@ -318,13 +318,18 @@ class ThreadOfPass {
     for_intervals([&](const StripRows<T>& rows, std::int64_t at, std::int64_t plane) {
       WorkspaceScope taken(space_);
       terms_[t]->forward(rows_of_term(t, rows, plane), from + at, to + at, space_);
+      if (hides_after(t)) call_.exclude(rows, to + at, T(0));
     });
   }
+  /// Whether term t is a window after which the weights of hidden keys must be set to 0.
+  bool hides_after(std::size_t t) const { return t >= call_.biases && terms_[t]->may_change_zeros; }
 
   /// Replaces logits by weights: softmax, also with a focus, or densities. The backward pass uses the normalisers of
   /// the forward pass.
   void normalize(T* strip) {
-    for_intervals([&](const StripRows<T>& rows, std::int64_t at, std::int64_t) { call_.exclude(rows, strip + at); });
+    for_intervals([&](const StripRows<T>& rows, std::int64_t at, std::int64_t) {
+      call_.exclude(rows, strip + at, -infinity<T>);
+    });
     for_planes([&](std::int64_t at, std::int64_t plane) {
       LogTotal<T>* totals = log_totals(plane);
       T* matrix = strip + at;
@@ -465,6 +470,7 @@ class ThreadOfPass {
     if (!terms_[t]->acts_on(item_.head)) return;
     for_intervals([&](const StripRows<T>& rows, std::int64_t at, std::int64_t plane) {
       WorkspaceScope taken(space_);
+      if (hides_after(t)) call_.exclude(rows, gradient + at, T(0));
       terms_[t]->backward(rows_of_term(t, rows, plane), from + at, gradient + at, terms_[t]->gradients, space_);
     });
   }

@@ -114,7 +114,10 @@ class StripPart {
   /// Whether the part can process the intervals of a strip one by one: its result for a pair does not depend on other
   /// keys. Set by the constructor, too.
   bool by_interval = false;
-  HeadRange heads;              ///< the heads that the part acts on; the engine sets them
+  HeadRange heads;  ///< the heads that the part acts on; the engine sets them
+  /// Whether a window may turn the weight of a hidden key, 0, into another number, which the engine then sets to 0:
+  /// that of a CustomTerm. The engine sets it.
+  bool may_change_zeros = false;
   std::span<Tensor> gradients;  ///< buffers of `inputs`, undefined where not wanted; empty in the forward pass
 };
 
@@ -163,6 +166,7 @@ struct PartOfCall {
   std::unique_ptr<Kind> (*copy)(const Kind& model);
   std::vector<StripInput> inputs;  ///< those of the part; its copies list none
   HeadRange heads = {};
+  bool may_change_zeros = false;  ///< see StripPart
   bool acts_on(std::int64_t head) const { return heads.first <= head && head < heads.first + heads.count; }
 
   template <class Strips>

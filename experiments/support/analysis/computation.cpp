@@ -66,6 +66,7 @@ Finding computation(Cli& cli) {
   cli.option("--keys", keys, "number of keys").range(2, 200);
   cli.option("--what", what, "the quantities that are shown, separated by commas; default: all");
   cli.parse();
+  require(!trimmed(specifications).empty(), "ATTENTIONS are missing, as in \"dot + gaussian_location; laplace\"");
   std::set<std::string> shown, known;
   for (const std::string_view name : split_columns(what, ',')) shown.insert(trimmed(name));
   CaseTensors tensors;

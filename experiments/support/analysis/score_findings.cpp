@@ -235,6 +235,8 @@ Finding trade_off(Cli& cli) {
   cli.option("--metrics", metrics, "scores of decoded texts, separated by commas; empty: those of the training");
   cli.parse();
   const Path run = flags.run();
+  std::vector<Part> parts;
+  for (const std::string_view set : split_columns(on, ',')) parts.push_back(part_named(set));
   const std::size_t equals = vary.find('=');
   require(equals != std::string::npos && equals > 0, "--vary '{}': expected NAME=VALUE,VALUE,...", vary);
   const std::string name = vary.substr(0, equals), values = vary.substr(equals + 1);
@@ -244,8 +246,7 @@ Finding trade_off(Cli& cli) {
   const PairTokenizers tokenizers = load_tokenizers(run);
   std::optional<Table> table;
   LineChart chart{.title = fmt::format("Trade-off over {}", name), .x = {"source tokens that a step scores"}};
-  for (std::string_view set : split_columns(on, ',')) {
-    const Part part = part_named(set);
+  for (const Part part : parts) {
     const PairData data(recorded.data, tokenizers, part, false);
     Series series{.name = name_of(part)};
     for (const auto& [value, options] : varied) {

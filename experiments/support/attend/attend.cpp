@@ -262,6 +262,9 @@ void attend_program(Cli& cli) {
     require(!check.attention.empty(), "--check: expected a method or specification, found ''");
     return check.run(cli, options.place);
   }
+  require(!cli.given("--architecture") || cli.given("--compile"), "--architecture: only with --compile");
+  for (const char* other : {"--method", "--in", "--out", "--describe", "--header", "--compile"})
+    require(!list || !cli.given(other), "{} has no effect beside --list, which prints all methods", other);
   if (list) return fmt::print("{}", attention_table().text());
   require(check.property.empty(), "--property: only with --check, the attention to check");
   require(head == 0 || (options.rows && out.empty()),
@@ -283,6 +286,13 @@ void attend_program(Cli& cli) {
     return fmt::print("{}", compiled_kernels(options, architecture).text());
   }
 
+  require(out.empty() || out.extension() == ".safetensors", "--out {}: expected a file name that ends in .safetensors",
+          out.string());
+  if (!out.empty()) require_no_file_of_run("--out", out);
+  std::error_code missing;
+  for (const std::string& file : in)
+    require(!std::filesystem::equivalent(out, file, missing), "--out {}: is the file of --in; it would be replaced",
+            out.string());
   started_device(cli, options.device);
   const Safetensors given = read_inputs(in);
   const CaseTensors tensors = attend_case(options, given);

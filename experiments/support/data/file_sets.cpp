@@ -90,9 +90,15 @@ FileSets named_sets(const fs::path& directory, const std::string& language, bool
   for (const auto& entry : fs::directory_iterator(directory)) {
     const std::string file = entry.path().filename().string();
     std::error_code unreadable;  // a link to itself, for example
-    if (!entry.is_regular_file(unreadable) || file.starts_with('.') || file.ends_with('~')) continue;
+    if (file.starts_with('.') || file.ends_with('~')) continue;
     const auto set = set_of(file, language, stands_first);
     if (!set) continue;
+    if (!entry.is_regular_file(unreadable)) {
+      const bool may_be_other = entry.is_directory(unreadable) && record_format(entry.path()) == RecordFormat::lines;
+      require(may_be_other || !part_named(*set), "{}: {} is neither a file nor a link to one", directory.string(),
+              file);
+      continue;
+    }
     const auto [other, is_new] = sets.emplace(*set, entry.path());
     require(is_new || (language.empty() && !part_named(*set)), "{}: both {} and {} are {}{}", directory.string(),
             other->second.filename().string(), file, *set, language.empty() ? "" : "." + language);

@@ -1,6 +1,7 @@
 #include "experiments/support/data/grammar.h"
 
 #include <algorithm>
+#include <set>
 
 #include <fmt/core.h>
 
@@ -55,6 +56,7 @@ GeneratedPairs::GeneratedPairs(std::string_view specification, std::int64_t test
   options.push_back({"seed", &seed_, 0, 1e9});
   std::vector<std::string> names;
   for (const GrammarOption& option : options) names.push_back(option.name);
+  std::set<std::string_view> given;
   std::size_t at = name_of_generated.size();
   while (at < specification.size()) {
     ++at;  // the colon or a comma
@@ -68,6 +70,8 @@ GeneratedPairs::GeneratedPairs(std::string_view specification, std::int64_t test
     require(found != options.end(), "--data: {}: no option {} (column {}){}; options: {}",
             in_quotes_around(specification, at + 1), in_quotes(name), at + 1, did_you_mean(name, names),
             listed(names, ", "));
+    require(given.insert(name).second, "--data: {}: {} (column {}) is given twice",
+            in_quotes_around(specification, at + 1), name, at + 1);
     require(std::visit([&](auto* into) { return parse(value, *found, *into); }, found->value),
             "--data: {}: {}={} (column {}): expected {}", in_quotes_around(specification, at + 1), name,
             without_middle(value, 80), at + 1, expected_by(*found));

@@ -220,6 +220,7 @@ void ParallelCorpus::choose_files(const FileSets& targets, const fs::path& direc
   add("dev", chosen.dev);
   for (std::size_t k = 0; k < chosen.tests.size(); ++k) add(tests.empty() ? "test" : tests[k], chosen.tests[k]);
   for (const std::string& set : chosen.unused) unused_.push_back(targets.at(set).filename().string());
+  if (!options_.source.empty() && !options_.target.empty()) require_targets(targets, chosen, directory);
   if (!sets_[0].files.empty() || !options_.needs_training_set) return;
   require(!options_.target.empty(),
           "{}: no training set: the name of a file must have the word train in it, as train.txt or wiki.train.tokens "
@@ -227,6 +228,21 @@ void ParallelCorpus::choose_files(const FileSets& targets, const fs::path& direc
           directory.string(), contents_of(directory));
   fail("{}: no training set train.{} (.txt and .gz too); found {}", directory.string(), options_.target,
        contents_of(directory));
+}
+
+/// Throws Error if a part that has no files has those of the source alone. Others are not used.
+void ParallelCorpus::require_targets(const FileSets& targets, const ChosenSets& chosen, const fs::path& directory) {
+  for (const auto& [set, file] : sets_of(directory, options_.source)) {
+    const auto named = part_named(set);
+    if (!named || targets.contains(set)) continue;
+    const bool is_there = !(named->part == Part::train ? chosen.train
+                            : named->part == Part::dev ? chosen.dev
+                                                       : chosen.tests[0])
+                               .empty();
+    require(is_there, "{}: there is {}, but no {}.{}", directory.string(), file.filename().string(), set,
+            options_.target);
+    unused_.push_back(file.filename().string());
+  }
 }
 
 Part ParallelCorpus::part_of(const TextPair& pair, std::int64_t line) const {

@@ -113,6 +113,7 @@ class ParallelCorpus : public PairSource {
 
  private:
   FileSets targets_in(const std::filesystem::path& directory) const;
+  void require_targets(const FileSets& targets, const ChosenSets& chosen, const std::filesystem::path& directory);
   RecordFormat format_of(const std::filesystem::path& file) const;
   void choose_files(const FileSets& targets, const std::filesystem::path& directory, const std::string& train_set);
   Part part_of(const TextPair& pair, std::int64_t line) const;

@@ -337,6 +337,8 @@ bool RecordReader::next(std::vector<std::string>& values) {
   }
   for (std::string& value : values) {
     value = on_one_line(std::move(value));
+    require_here(format_ != RecordFormat::jsonl || value.find('\0') == std::string::npos,
+                 "a text has the character \\u0000, which no text may have");
     if (const std::string fault = text_fault(value); !fault.empty()) fail_here("{}", fault);
   }
   return true;

@@ -47,6 +47,8 @@ void ClassificationOptions::check() const {
   require(label.empty() == trained.empty(), "--label and --model need each other: --model runs/NAME --label FILE");
   require(!probabilities || !label.empty(), "--probabilities: only with --label");
   require(average == 0 || !trained.empty(), "--average-kept: only with --model");
+  require(!begins_with_given() || std::filesystem::exists(initial), "--init {}: there is no such file or directory",
+          initial.string());
   training.check();
   model.require_memory(trained.empty() ? 4 : 1);
   ShapesOnly instead_of_a_model;
@@ -59,6 +61,7 @@ void ClassificationOptions::check(const PairData& data) const {
   require(model.positions != Positions::learned || padded <= model.longest,
           "--max-positions {}: the longest text has {} tokens with its padding; raise it, or set --max-length",
           model.longest, padded);
+  if (begins_with_given()) initial_model(data, training.seed, true);
 }
 
 namespace {
@@ -91,12 +94,18 @@ void load_initial(EncoderClassifier& model, const std::string& initial, const Pa
 
 }  // namespace
 
-std::unique_ptr<EncoderClassifier> ClassificationOptions::make_model(const PairData& data, const Run& run) const {
+/// A model with random initial values or, if the training `begins` with them, those of --init.
+std::unique_ptr<EncoderClassifier> ClassificationOptions::initial_model(const PairData& data, std::uint64_t seed,
+                                                                        bool begins) const {
   std::unique_ptr<EncoderClassifier> made = model.make(model.attention, data.source_size(), std::ssize(data.classes));
   made->to(parse_device(training.device));
-  made->initialise(run.seed);
-  if (!initial.empty() && !std::filesystem::exists(run.directory->checkpoint())) load_initial(*made, initial, data);
+  made->initialise(seed);
+  if (begins && !initial.empty()) load_initial(*made, initial, data);
   return made;
+}
+
+std::unique_ptr<EncoderClassifier> ClassificationOptions::make_model(const PairData& data, const Run& run) const {
+  return initial_model(data, run.seed, !std::filesystem::exists(run.directory->checkpoint()));
 }
 
 namespace {

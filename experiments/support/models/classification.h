@@ -24,14 +24,20 @@ struct ClassificationOptions {
   std::filesystem::path trained;  ///< --model
   std::filesystem::path initial;  ///< --init; empty: none
   std::int64_t average = 0;       ///< --average-kept
+  bool continues = false;         ///< a run is resumed, so that --init is not read again
 
   void add_to(Cli& cli);
   /// Throws Error, with the flag, for flags that contradict each other.
   void check() const;
-  /// Throws Error for texts too long for the batches, or for the model's positions.
+  /// Throws Error for texts too long for the batches, or for the model's positions, and for an --init that does not
+  /// fit.
   void check(const PairData& data) const;
   /// Makes a model for the data with random initial values, or those of --init if the run does not continue.
   std::unique_ptr<EncoderClassifier> make_model(const PairData& data, const Run& run) const;
+
+ private:
+  bool begins_with_given() const { return !initial.empty() && !continues; }
+  std::unique_ptr<EncoderClassifier> initial_model(const PairData& data, std::uint64_t seed, bool begins) const;
 };
 
 /// The percentage of texts whose most probable class is their label.

@@ -96,7 +96,7 @@ void TransformerFlags::add_blocks(Cli& cli) {
              "Transformers only; rms: the norms divide by the root mean square alone, without a mean and a bias")
       .rare();
   cli.rare("--norm-epsilon", norm_epsilon, "Transformers only; is added to the variance that a norm divides by")
-      .at_least(0);
+      .range(0, 1e6);
   cli.rare("--final-norm", final_norm, "with --norm pre: a last norm after each stack");
   cli.choice("--activation", activation,
              {{"relu", Activation::relu}, {"gelu", Activation::gelu}, {"gelu-tanh", Activation::gelu_tanh}},
@@ -155,7 +155,12 @@ void TransformerFlags::require_heads() const {
 
 AttentionFactory flagged_attention(const char* flag, const std::string& specification) {
   AttentionFactory made;
-  with_flag(flag, [&] { made = attention_factory(specification); });
+  with_flag(flag, [&] {
+    made = attention_factory(specification);
+    for (const ReadInput& input : inputs_of(specification))
+      require(input.name != "mask", "'{}' needs a mask with each call, which models have not; attend --in has",
+              specification);
+  });
   // a method that is not defined at some place throws when it is made there
   return [flag, made](const AttentionShape& shape) {
     std::unique_ptr<Attention> attention;

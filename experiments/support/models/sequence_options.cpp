@@ -118,7 +118,8 @@ void SequenceOptions::check(const PairData& data) const {
 }
 
 void SequenceOptions::print_warnings(const PairData& data) const {
-  for (const PairSet& test : data.tests) gold_alignments(test.texts);  // throws for wrong links
+  for (const PairSet& test : data.tests)
+    with_flag("the test set " + test.name, [&] { gold_alignments(test.texts); });  // throws for wrong links
   std::vector<std::string_view> targets;
   for (const TextPair& pair : data.dev.texts) targets.push_back(pair.target);
   std::string of_words;  // metrics that compare words between spaces

@@ -68,11 +68,14 @@ std::vector<GridPoint> grid_points(const std::string& grid) {
   require(open < close, "{}: a '}}' without its '{{'", in_quotes_around(grid, close + 1));
   require(close != std::string::npos && close < second, "{}: a '{{' without its '}}'",
           in_quotes_around(grid, open + 1));
+  constexpr std::size_t most = 1000;
   std::vector<GridPoint> all;
   for (const std::string& chosen : listed_values(std::string_view(grid).substr(open + 1, close - open - 1))) {
-    for (const GridPoint& rest : grid_points(grid.substr(close + 1)))
+    for (const GridPoint& rest : grid_points(grid.substr(close + 1))) {
+      require(all.size() < most, "{}: a grid of more than {} rows", in_quotes_around(grid, open + 1), most);
       all.push_back(
           {grid.substr(0, open) + chosen + rest.text, chosen + (rest.choice.empty() ? "" : " " + rest.choice)});
+    }
   }
   return all;
 }

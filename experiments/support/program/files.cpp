@@ -13,8 +13,16 @@
 
 namespace fovea {
 
+void require_no_pipe(const std::filesystem::path& path) {
+  std::error_code error;
+  const std::filesystem::file_status found = std::filesystem::status(path, error);
+  require(!std::filesystem::exists(found) || !std::filesystem::is_other(found),
+          "{}: is a pipe or device, expected a file", path.string());
+}
+
 std::string contents_of_file(const std::filesystem::path& path) {
   require(!std::filesystem::is_directory(path), "{}: is a directory, expected a file", path.string());
+  require_no_pipe(path);
   errno = 0;
   std::ifstream file(path, std::ios::binary);
   require(file.is_open(), "{}: cannot be read: {}", path.string(), std::generic_category().message(errno));
@@ -26,6 +34,7 @@ std::string checksum_of(std::string_view bytes) {
 }
 
 std::string file_checksum(const std::filesystem::path& path) {
+  require_no_pipe(path);
   std::ifstream file(path, std::ios::binary);
   uLong sum = 0;
   std::array<char, 1 << 16> bytes;

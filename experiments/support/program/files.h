@@ -6,7 +6,10 @@
 
 namespace fovea {
 
-/// The bytes of a file. Throws Error for a directory and for a file that cannot be read.
+/// Throws Error for a pipe or a device: to open a pipe may take for ever.
+void require_no_pipe(const std::filesystem::path& path);
+
+/// The bytes of a file. Throws Error for a directory, a pipe, and a file that cannot be read.
 std::string contents_of_file(const std::filesystem::path& path);
 
 /// The CRC-32 in hexadecimal: "cbf43926" is that of "123456789".

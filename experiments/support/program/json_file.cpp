@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "experiments/support/program/files.h"
 #include "tensor/error.h"
 #include "tensor/format/file_kind.h"
 #include "tensor/support/atomic_file.h"
@@ -48,6 +49,7 @@ AnyJson parsed(Text&& text) {
 template <class AnyJson>
 AnyJson loaded(const std::filesystem::path& path) {
   require(!std::filesystem::is_directory(path), "{}: is a directory, expected a JSON file", path.string());
+  require_no_pipe(path);
   errno = 0;
   std::ifstream file(path);
   require(file.is_open(), "{}: cannot be read: {}", path.string(), std::generic_category().message(errno));

@@ -116,7 +116,7 @@ RunDirectory RunDirectory::open(const std::string& program, const Options& optio
   if (resuming)
     require_same_configuration(run.configuration(), load_json(run.configuration()), configuration, changeable_options);
   run.is_new_ = !fs::exists(run.configuration());
-  if (run.is_new_ || load_json(run.configuration()) != configuration) save_json(run.configuration(), configuration);
+  if (run.is_new_) save_json(run.configuration(), configuration);
   if (fs::exists(run.file("data.json"))) run.end_turn();
   return run;
 }
@@ -215,6 +215,20 @@ void require_trained(const fs::path& directory, const std::string& flag) {
   require(runs.empty(), "{}{}: is the directory of a comparison; name one of its runs: {}", flag, directory.string(),
           alternatives(runs));
   fail("{}{}: the directory has no trained model (best.safetensors)", flag, directory.string());
+}
+
+void require_no_file_of_run(const char* flag, const fs::path& file) {
+  const fs::path directory = file.has_parent_path() ? file.parent_path() : ".";
+  const std::string name = file.filename().string();
+  constexpr std::string_view names[] = {"config.json",    "run.json",           "data.json",      "log.jsonl",
+                                        "result.json",    "pictures.json",      "tokenizer.json", "tokens.json",
+                                        "vocabulary.txt", "hypotheses.txt",     "references.txt", "output.txt",
+                                        "build.ninja",    "sentencepiece.model"};
+  const bool is_of_run = std::ranges::count(names, name) > 0 || name.ends_with(".safetensors") ||
+                         name.starts_with("examples.") || name.starts_with("events.out.tfevents");
+  require(!is_of_run || !fs::exists(directory / "config.json"),
+          "{} {}: is a file of the run in {}, and would be replaced; name another one", flag, file.string(),
+          directory.string());
 }
 
 std::string file_name_for(const std::string& label) {

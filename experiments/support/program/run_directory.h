@@ -72,10 +72,10 @@ class RunDirectory {
     void add_to(Cli& cli);
   };
 
-  /// Opens the directory of a program's run: a new one, with config.json in it, or the one to resume or to join. Throws
-  /// Error if the config.json of that differs from `configuration`; if it is resumed, apart from changeable_options. Of
-  /// several processes that train together the first one opens it; each of the others gets a temporary directory, which
-  /// is removed with the object.
+  /// Opens the directory of a program's run: a new one, with config.json in it, or the one to resume or to join, whose
+  /// files stay as they are. Throws Error if its config.json differs from `configuration`, apart from
+  /// changeable_options. Of several processes that train together the first one opens it; each of the others gets a
+  /// temporary directory, which is removed with the object.
   static RunDirectory open(const std::string& program, const Options& options, const Json& configuration);
 
   /// Creates the directory `out`; if `out` is empty, runs/PROGRAM-DATE-N with the first free N = 1, 2, ... Throws Error
@@ -128,6 +128,10 @@ class RunDirectory {
 /// Throws Error unless the directory has a trained model. For the directory of a comparison the message names its runs.
 /// `flag` is the flag that names the directory, and stands before it in the message; empty: there is none.
 void require_trained(const std::filesystem::path& directory, const std::string& flag = "--model ");
+
+/// Throws Error if `file` would replace a file that a run keeps in its directory, such as result.json, by the output of
+/// a command. `flag` is the flag that names the file.
+void require_no_file_of_run(const char* flag, const std::filesystem::path& file);
 
 /// A text as a file name: letters, digits, "._+=" and characters that are not ASCII stay, each run of other characters
 /// becomes one '-'. A long name is cut, and a hash of the whole text is appended. `window(use=additive, segment=5)`

@@ -6,6 +6,7 @@
 #include <fmt/core.h>
 
 #include "experiments/support/program/cli.h"
+#include "experiments/support/program/run_directory.h"
 #include "experiments/support/report/html.h"
 #include "experiments/support/report/run_collection.h"
 #include "experiments/support/text/words.h"
@@ -155,6 +156,7 @@ void OutputFlags::write(const Cli& cli, Finding finding) const {
     if (file == "-") return format;
     require(!std::filesystem::is_directory(file) && file.has_filename(), "--out {}: names a directory, expected a file",
             file.string());
+    require_no_file_of_run("--out", file);
     const std::string ending = file.extension();
     std::vector<std::string> endings;
     for (const NamedFormat& each : formats) {

@@ -88,7 +88,8 @@ auto place_of_run(const fs::path& run) {
 }
 
 void add_runs(LoadedRuns& loaded, std::set<fs::path>& known, const fs::path& directory) {
-  if (!known.insert(fs::weakly_canonical(directory)).second) return;
+  std::error_code error;
+  if (!known.insert(fs::weakly_canonical(directory, error)).second) return;
   std::vector<RunResult> own;
   try {
     if (std::optional<RunResult> run = load_result(directory))
@@ -98,6 +99,9 @@ void add_runs(LoadedRuns& loaded, std::set<fs::path>& known, const fs::path& dir
   } catch (const Error& error) {
     loaded.damaged.emplace_back(error.what());
     return;
+  } catch (const fs::filesystem_error& error) {  // a folder that must not be read
+    loaded.damaged.push_back(fmt::format("{}: cannot be read: {}", directory.string(), error.code().message()));
+    return;
   }
   for (RunResult& run : own) {
     const bool is_trial = run.tests.empty() && run.failure.empty();  // of a search; its test is not recorded
@@ -105,8 +109,9 @@ void add_runs(LoadedRuns& loaded, std::set<fs::path>& known, const fs::path& dir
   }
   if (!own.empty()) return;
   std::vector<decltype(place_of_run(directory))> inside;
-  for (const auto& entry : fs::directory_iterator(directory))
-    if (entry.is_directory()) inside.push_back(place_of_run(entry.path()));
+  for (const auto& entry : fs::directory_iterator(directory, error))
+    if (std::error_code a_loop; entry.is_directory(a_loop)) inside.push_back(place_of_run(entry.path()));
+  if (error) loaded.damaged.push_back(fmt::format("{}: cannot be read: {}", directory.string(), error.message()));
   std::ranges::sort(inside);
   for (const auto& place : inside) add_runs(loaded, known, std::get<fs::path>(place));
 }

@@ -192,8 +192,8 @@ std::string text_fault(std::string_view line) {
   const std::size_t nul = line.find('\0');
   return nul == std::string::npos
              ? ""
-             : fmt::format("byte {} is NUL: not a text file in UTF-8 (of UTF-16? try iconv -f UTF-16LE -t UTF-8)",
-                           nul + 1);
+             : fmt::format("byte {} is NUL: not a text file in UTF-8 (of UTF-16? try iconv -f UTF-16{} -t UTF-8)",
+                           nul + 1, nul == 0 ? "BE" : "LE");
 }
 
 TextFile read_lines(const std::filesystem::path& path) {

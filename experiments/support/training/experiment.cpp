@@ -204,7 +204,8 @@ void ExperimentBase::open(Run& run) {
   run.directory = directory_;
   if (flags_.is_alone()) return;
   run.directory = std::make_shared<RunDirectory>(directory().part(run.title()));
-  save_json(run.directory->configuration(), run.configuration);
+  if (!std::filesystem::exists(run.directory->configuration()))
+    save_json(run.directory->configuration(), run.configuration);
 }
 
 /// The result of a run that is finished. Throws Error for a result of another configuration, and for that of a run that
@@ -256,15 +257,34 @@ RunResult ExperimentBase::result_of(const Run& run, std::size_t k, const Body& b
   return result;
 }
 
-/// The data are prepared: from here on a new directory is kept, and processes that wait for the data begin.
+/// The data are prepared: processes that wait for them begin.
 void ExperimentBase::begin() {
-  has_begun_ = true;
   const bool writes_own_start = shares_directory() && flags_.only;  // into the directory of its run
-  if (!writes_own_start) {
+  if (!writes_own_start && (directory_->is_new() || shares_directory())) {
     directory_->take_turn();
     save_start(directory_->path(), cli_.command(), device_of(cli_));
   }
+  has_begun_ = has_begun_ || shares_directory();
   directory_->end_turn();
+}
+
+/// Writes the configuration of this command line over that of a directory which had another one.
+void ExperimentBase::remember_configuration() {
+  const Json now = cli_.configuration();
+  if (load_json(directory_->configuration()) == now) return;
+  directory_->take_turn();
+  save_json(directory_->configuration(), now);
+  directory_->end_turn();
+}
+
+/// A run has made an update, has restored a checkpoint, or is finished: what it was told holds for its directory from
+/// here on.
+void ExperimentBase::begin_training(const Run& run) {
+  remember_configuration();
+  if (run.directory != directory_) save_json(run.directory->configuration(), run.configuration);
+  if (!has_begun_ && !directory_->is_new() && !shares_directory())
+    save_start(directory_->path(), cli_.command(), device_of(cli_));
+  has_begun_ = true;
 }
 
 void ExperimentBase::train(const PairData& data, const Body& body) {
@@ -295,21 +315,29 @@ void ExperimentBase::make_here(const PairData& data, const Body& body) {
   const std::vector<std::size_t> own = flags_.own_runs(plans_.size());
   double seconds = 0;
   std::int64_t trained = 0;
+  std::vector<Run> finished;
   for (std::size_t at = 0; at < own.size(); ++at) {
     Run run = run_of(own[at]);
     open(run);
-    if (is_true_in_first_process([&] { return finished_result(run).has_value(); })) continue;
+    if (is_true_in_first_process([&] { return finished_result(run).has_value(); })) {
+      finished.push_back(std::move(run));
+      continue;
+    }
     if (trained == 0) print_warnings();
+    run.begun = [this, &run] { begin_training(run); };
     run.number = std::int64_t(at) + 1;
     run.runs = std::ssize(own);
     if (run.directory != directory_) data.save(run.directory->path());
     if (shares_directory()) save_start(run.directory->path(), cli_.command(), device_of(cli_));
     if (trained > 0) run.seconds_of_others = seconds / double(trained) * double(own.size() - at - 1);
     const SpentTime before = SpentTime::until_now();
-    save_result(result_of(run, own[at], body));
+    const RunResult result = result_of(run, own[at], body);
+    if (!has_begun_) begin_training(run);  // it diverged in its first update
+    save_result(result);
     seconds += (SpentTime::until_now() - before).wall;
     ++trained;
   }
+  for (const Run& run : finished) begin_training(run);  // remembers what it was told
 }
 
 /// The command that makes a run: that of this process, with flags behind it that have precedence. What it prints is in
@@ -329,6 +357,7 @@ RunFailures ExperimentBase::make_with_ninja() {
   std::vector<std::size_t> missing;
   for (const std::size_t k : flags_.own_runs(plans_.size()))
     if (!finished_result(run_of(k))) missing.push_back(k);
+  remember_configuration();
   if (missing.empty()) return {};
   print_warnings();
   const int jobs = std::min(flags_.jobs, int(missing.size()));

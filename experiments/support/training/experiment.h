@@ -48,8 +48,8 @@ class ExperimentBase {
   ExperimentBase& operator=(const ExperimentBase&) = delete;
 
   /// The directory of the experiment: a new one, or that of --resume, or with --only that of processes that make other
-  /// runs. Opened, and locked, at the first call. If the experiment fails before its first run begins, a new directory
-  /// is removed again.
+  /// runs. Opened, and locked, at the first call. If the experiment fails before it has made an update, a new directory
+  /// is removed again, unless processes share it, and the files of --resume stay as they were.
   const RunDirectory& directory();
 
  protected:
@@ -73,6 +73,8 @@ class ExperimentBase {
   /// Whether this process makes some runs of an experiment, and other processes make others in the same directory.
   bool shares_directory() const;
   void begin();
+  void remember_configuration();
+  void begin_training(const Run& run);
   Run run_of(std::size_t k);
   std::filesystem::path place_of(const Run& run);
   void open(Run& run);
@@ -86,7 +88,7 @@ class ExperimentBase {
   RunResult result_of(const Run& run, std::size_t k, const Body& body);
 
   std::shared_ptr<RunDirectory> directory_;  ///< of the experiment
-  bool has_begun_ = false;
+  bool has_begun_ = false;                   ///< a new directory has something to keep
 };
 
 template <class Options>

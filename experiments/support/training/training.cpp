@@ -211,12 +211,18 @@ Training::Training(const Run& run, Module& model, Optimizer& optimizer, BatchPla
   require(!is_first_ || now_.log_checksum.empty() || file_checksum(directory_.log()) == now_.log_checksum,
           "{}: damaged: up to update {} it differs from the log that the checkpoint was written with",
           directory_.log().string(), now_.updates);
+  if (restored_ > 0) begin();
   // An old result describes files that change from here on. A run that is stopped must have no result.
   if (is_first_) std::filesystem::remove(directory_.file("result.json"));
   const std::string place_of_run = run.runs > 1 ? fmt::format("[{}/{}] ", run.number, run.runs) : "";
   Progress::Options shown;
   shown.start = now_.updates;
   progress_.emplace(place_of_run + run.title(), options.updates, shown);
+}
+
+/// Calls Run::begun once.
+void Training::begin() {
+  if (const auto begun = std::exchange(begun_, {})) begun();
 }
 
 // ---- One update
@@ -263,6 +269,7 @@ Training::Gradient Training::gradient() {
 
 void Training::end_update(double rate, const DevScores& dev_scores) {
   ++now_.updates;
+  begin();
   in_updates_ = in_updates_ + (SpentTime::until_now() - update_began_);
   if (logs(now_.updates)) {
     Json line = {{"update", now_.updates}, {"epoch", epoch_},
@@ -432,6 +439,7 @@ void Training::save() {
   if (has_lost_its_parameters(model_))
     fail_as_diverged(now_.updates, "a parameter is not finite, or the norm of all parameters is above 1e8");
   if (shared_) require_same_parameters(model_, now_.updates);
+  begin();
   Progression state = so_far();
   saved_ = now_.updates;
   if (is_first_) {

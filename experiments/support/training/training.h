@@ -59,6 +59,9 @@ struct Run {
   std::int64_t number = 1, runs = 1;                   ///< run `number` of the `runs` that this process makes
   double seconds_of_others = 0;                        ///< estimated duration of the runs after this one; 0: unknown
   std::shared_ptr<const RunDirectory> directory = {};  ///< null: a trained model is tested, and nothing is kept
+  /// Called once, when nothing can be wrong with the flags any more: a checkpoint was restored or is written, or an
+  /// update was made.
+  std::function<void()> begun = {};
 
   /// "gaussian rate=0.001 seed 1"
   std::string title() const { return row + (trial.empty() ? "" : " " + trial) + " seed " + std::to_string(seed); }
@@ -176,6 +179,7 @@ class Training {
   void read();
   void require_convergence(std::int64_t update, const Reading& reading);
   [[noreturn]] void fail_as_diverged(std::int64_t update, const std::string& what) const;
+  void begin();
 
   std::vector<DevScore> scores(const DevScores& dev_scores);
   std::vector<DevScore> evaluate(const DevScores& dev_scores);
@@ -224,6 +228,7 @@ class Training {
   std::optional<Reading> last_;  ///< of the last of them
   SpentTime began_ = SpentTime::until_now(), update_began_;
   SpentTime in_updates_;  ///< of this process
+  std::function<void()> begun_ = run_.begun;
   InterruptGuard guard_;
   std::optional<RunLog> log_;
   std::optional<Progress> progress_;
