@@ -44,7 +44,8 @@ struct Score {
   ///   none:                 0
   enum class Form { product, hidden, hidden_by_dimension, location, none };
   Form form = Form::product;
-  Variable queries, keys;  ///< [B, h, I, n], [B, h, J, n]
+  /// [B, h, I, n] and [B, h, J, n]. location and none do not read the keys, but need some, such as AttentionContext::key.
+  Variable queries, keys;
   Variable weight = {};
   double scale = 1;
   HeadRange heads = {};

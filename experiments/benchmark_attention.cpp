@@ -23,7 +23,7 @@ struct AttentionOptions {
   std::string method = "global";
   std::int64_t batch = 1, heads = 8, queries = 1024, keys = 0, head_dim = 64;
   bool causal = false, backward = false, table = false;
-  std::string pass = "forward", engine = "fused", precision = "f32";
+  std::string pass = "forward", engine = "fastest", precision = "f32";
   double dropout = 0;
   BenchmarkFlags run;
 
@@ -103,9 +103,11 @@ class Case {
     if (engine_ == "composed") return attend_composed(in_, *plan_, dropout, nullptr).out;
     Variable out;
     if (engine_ != "blockwise") out = attend_fused(in_, plan_, dropout, nullptr).out;
-    if (engine_ == "blockwise" || (engine_ == "linear" && !out.defined()))
+    if (engine_ == "blockwise" || (engine_ == "fastest" && !out.defined()))
       out = attend_blockwise(in_, plan_, dropout, nullptr).out;
-    require(out.defined(), "--engine {}: {} has a part without such a form", engine_, method_);
+    require(out.defined(),
+            "--engine {}: {} has a part without such a form, which attend --describe names; leave it out", engine_,
+            method_);
     return out;
   }
   Variable forward_only() const {
@@ -180,8 +182,8 @@ void attention_flags(Cli& cli, AttentionOptions& options) {
   cli.option("--backward", options.backward, "the same as --pass backward");
   cli.option("--engine", options.engine,
              engine_help +
-                 "; linear: fused, or blockwise if the method has no fused form; both: fused and composed in turn")
-      .one_of({"fused", "blockwise", "linear", "composed", "both"});
+                 "; fastest: fused, or blockwise if the method has no fused form; both: fused and composed in turn")
+      .one_of({"fastest", "fused", "blockwise", "composed", "both"});
   cli.option("--dropout", options.dropout, "probability of dropping an attention weight").range(0, 0.99);
   cli.option("--precision", options.precision,
              precision_help +

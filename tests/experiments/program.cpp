@@ -118,6 +118,15 @@ BOOST_AUTO_TEST_CASE(flags_set_variables_and_the_rest_keeps_its_defaults) {
   BOOST_TEST((parsed({}).sizes == std::vector<int>{1, 2}));
 }
 
+BOOST_AUTO_TEST_CASE(a_machine_is_crowded_if_others_run_on_the_processors_that_the_threads_need) {
+  BOOST_TEST(!others_take_processors("0.00 0.01 0.05 1/90 17\n", 2, 2));  // this program runs alone
+  BOOST_TEST(others_take_processors("0.00 0.01 0.05 2/90 17\n", 2, 2));
+  BOOST_TEST(!others_take_processors("9.00 9.01 9.05 2/90 17\n", 1, 2));
+  BOOST_TEST(others_take_processors("9.00 9.01 9.05 31/90 17\n", 35, 64));
+  BOOST_TEST(!others_take_processors("9.00 9.01 9.05 31/90 17\n", 34, 64));
+  for (const char* unknown : {"", "0.00 0.01", "a b c d e"}) BOOST_TEST(!others_take_processors(unknown, 2, 2));
+}
+
 BOOST_AUTO_TEST_CASE(wrong_flags_and_values_are_named) {
   const std::string huge(400, '9'), half = huge.substr(0, 40);
   for (const auto& [arguments, message] : std::vector<std::pair<std::vector<const char*>, std::string>>{

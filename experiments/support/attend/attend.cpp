@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <map>
 
 #include <fmt/format.h>
 #include <omp.h>
@@ -151,7 +152,7 @@ std::string command_of(const Cli& cli, const properties::Property& property, con
                                property.name, name_of(failure.place));
 }
 
-/// Checks a property, and prints its line and those of the cases that fail.
+/// Checks a property, and prints its line and those of the cases that fail, of several with one reason the first.
 properties::Outcome checked(const Cli& cli, const properties::Property& property,
                             const std::vector<std::string>& specifications, std::optional<Place> place) {
   const auto start = std::chrono::steady_clock::now();
@@ -161,9 +162,13 @@ properties::Outcome checked(const Cli& cli, const properties::Property& property
   std::ranges::replace(claim, '_', ' ');
   const std::string result = !outcome.failures.empty() ? "FAILED" : outcome.checked == 0 ? "-" : "ok";
   fmt::print("{:<7} {:<66} {:>2} cases {:>6.1f} s\n", result, claim, outcome.checked, seconds.count());
+  std::map<std::string, int> cases;  // by their reason
   for (const properties::Failure& failure : outcome.failures)
-    fmt::print("        {} in {}: {}\n        {}\n", failure.specification, name_of(failure.place), failure.reason,
-               command_of(cli, property, failure));
+    if (++cases[failure.reason] == 1)
+      fmt::print("        {} in {}: {}\n        {}\n", failure.specification, name_of(failure.place), failure.reason,
+                 command_of(cli, property, failure));
+  for (const auto& [reason, count] : cases)
+    if (count > 1) fmt::print("        {} cases in all: {}\n", count, without_middle(reason, 80));
   std::fflush(stdout);
   return outcome;
 }
@@ -177,7 +182,10 @@ void print_notes(const std::string& specification, std::optional<Place> only) {
       fmt::print("note    not checked in {}: {}\n", name_of(place), error.what());
     }
   for (const std::string& name : properties::parameters_without_effect(specification, only))
-    fmt::print("note    {} changes no output here: it is never read, or matters for longer rows only\n", name);
+    fmt::print(
+        "note    {} changes no output here: it is never read, cancels in the softmax, or matters for longer rows "
+        "only\n",
+        name);
 }
 
 /// `attend --check`: the properties that every attention must have (attention/properties), checked on one: a method,

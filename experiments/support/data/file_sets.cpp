@@ -94,7 +94,8 @@ FileSets named_sets(const fs::path& directory, const std::string& language, bool
     const auto set = set_of(file, language, stands_first);
     if (!set) continue;
     if (!entry.is_regular_file(unreadable)) {
-      const bool may_be_other = entry.is_directory(unreadable) && record_format(entry.path()) == RecordFormat::lines;
+      const bool may_be_other =
+          language.empty() && entry.is_directory(unreadable) && record_format(entry.path()) == RecordFormat::lines;
       require(may_be_other || !part_named(*set), "{}: {} is neither a file nor a link to one", directory.string(),
               file);
       continue;

@@ -17,6 +17,10 @@
 
 namespace fovea {
 
+/// Whether other programs take some of the processors that this many threads would run on, by the content of
+/// /proc/loadavg: "0.52 0.58 0.59 3/1024 12345" says that 3 threads run, one of which reads the file.
+bool others_take_processors(const std::string& loadavg, int threads, int processors);
+
 /// Thrown by a program whose purpose is to check something.
 struct ChecksFailed : std::runtime_error {
   using std::runtime_error::runtime_error;
