@@ -44,7 +44,7 @@ struct Score {
   ///   none:                 0
   enum class Form { product, hidden, hidden_by_dimension, location, none };
   Form form = Form::product;
-  /// [B, h, I, n] and [B, h, J, n]. location and none do not read the keys, but need some, such as AttentionContext::key.
+  /// [B, h, I, n] and [B, h, J, n]. location and none do not read the keys, but need some, such as the key of the call.
   Variable queries, keys;
   Variable weight = {};
   double scale = 1;

@@ -361,7 +361,7 @@ BOOST_AUTO_TEST_CASE(with_a_sink_the_weights_sum_to_less_than_1) {
 BOOST_AUTO_TEST_CASE(two_sinks_on_one_head_are_an_error) {
   auto attention = random_attention("sinks(logit=true)+sinks(logit=true,heads=2)", Place::encoder);
   BOOST_CHECK_EXCEPTION(attention->forward(input_at(Place::encoder)), Error, [](const Error& error) {
-    return std::string(error.what()) == "sinks: two methods give one head a sink logit each; a head can have one";
+    return std::string(error.what()).ends_with(": two methods give one head a sink logit each; a head can have one");
   });
 }
 

@@ -67,7 +67,7 @@ BOOST_AUTO_TEST_CASE(hostile_text_is_an_error_and_nothing_worse) {
   std::string many = "alibi";
   for (int k = 1; k < 256; ++k) many += "+alibi";
   BOOST_TEST(error_of(many) == "");
-  BOOST_TEST(error_of(many + " + alibi").find("a sum of more than 256 methods (column 1536)") != std::string::npos,
+  BOOST_TEST(error_of(many + " + alibi").find("a sum of more than 256 methods (column 1537)") != std::string::npos,
              error_of(many + " + alibi"));
   for (const char* text : {"(",
                            ")",
