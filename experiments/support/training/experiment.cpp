@@ -246,6 +246,9 @@ RunResult ExperimentBase::result_of(const Run& run, std::size_t k, const Body& b
   } catch (const Diverged& diverged) {
     result.failure = diverged.what();
     if (!flags_.is_alone()) fmt::print(stderr, "{}: {}\n", run.title(), diverged.what());  // the others go on
+  } catch (const LostProcess&) {
+    has_begun_ = true;  // nothing was wrong: --resume continues, if only from the initial values
+    throw;
   }
   result.row = run.row;
   result.trial = run.trial;
