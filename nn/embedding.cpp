@@ -80,7 +80,8 @@ Variable PositionEncoding::forward(const Variable& x, std::int64_t begin) {
   Scope scope = enter();
   std::int64_t end = begin + x.size(1);
   if (kind_ == Positions::sinusoidal) return x + Variable(sinusoids(x, end).slice(0, begin, end));
-  require(end <= weight_.size(0), "position encoding: a sentence has {} tokens; there are {} learned positions", end,
+  require(end <= weight_.size(0),
+          "position encoding: a text has {} tokens, more than the {} positions that the model has learned; cut it", end,
           weight_.size(0));
   return x + slice(weight_, 0, begin, end);
 }

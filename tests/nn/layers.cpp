@@ -396,7 +396,8 @@ BOOST_AUTO_TEST_CASE(positions_continue_where_they_are_told_to) {
   PositionEncoding learned(Positions::learned, 6, 9);
   BOOST_TEST(error_of([&] {
                learned.forward(random_tensor({1, 10, 6}, 1));
-             }) == "position encoding: a sentence has 10 tokens; there are 9 learned positions");
+             }) ==
+             "position encoding: a text has 10 tokens, more than the 9 positions that the model has learned; cut it");
 }
 
 BOOST_AUTO_TEST_CASE(dropout_acts_in_training_only) {
