@@ -310,6 +310,10 @@ class PlanCheck {
           require(own.per <= Per::offset,
                   "attention: {} reads {}; a formula reads PerHead, PerQuery, PerKey, PerPair and PerOffset", part,
                   name_of(own.per));
+        for (std::size_t k = 0; k < term.captures.size(); ++k)
+          require(is_per_key(term.captures[k].per) == formula->takes_per_key(k),
+                  "attention: {}: {} does not fit the formula, which was made for a number for each {}", part,
+                  capture_name(term.captures[k], k), formula->takes_per_key(k) ? "key or pair" : "head or query");
       } else if (const auto* window = std::get_if<PointerWindow>(&term.what)) {
         require(window->additive != of_weights, "attention: {} {}; add it to the {} of the plan", part,
                 of_weights ? "adds to logits" : "multiplies weights", of_weights ? "biases" : "windows");

@@ -7,6 +7,8 @@
 #pragma once
 #include <algorithm>
 #include <array>
+#include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <span>
 #include <string>
@@ -58,6 +60,7 @@ struct PointwiseKernels {
 struct PointwiseFunctions {
   const char* name;
   int captures;
+  std::uint64_t per_key;     ///< bit k: is_per_key() of capture k
   std::size_t option_bytes;  ///< size of the functor's options; 0 if it has none
   Expression (*value)(const void* f);
   /// The differentiable operation on matrices. x = {z, query positions, key positions, captures...} broadcast to each
@@ -76,6 +79,14 @@ inline Expression gradients_of_pair(const Expression& value) {
   return gradients_of(value, of);
 }
 
+/// PointwiseFunctions::per_key.
+constexpr std::uint64_t bits_of(std::initializer_list<bool> per_key) {
+  std::uint64_t bits = 0;
+  int k = 0;
+  for (const bool one : per_key) bits |= std::uint64_t{one} << k++;
+  return bits;
+}
+
 /// A pointwise functor with its options, where the functor's type is erased.
 class PointwiseFormula {
  public:
@@ -85,6 +96,8 @@ class PointwiseFormula {
 
   const char* name() const { return functions_->name; }
   int captures() const { return functions_->captures; }
+  /// Whether the formula takes a number for each key as its capture k, rather than one for all keys of a query.
+  bool takes_per_key(std::size_t k) const { return functions_->per_key >> k & 1; }
   /// The formula as an expression of z, query position, key position, captures..., with one result.
   Expression value() const { return functions_->value(functor_.get()); }
   /// The derivative as an expression: its inputs are the gradient of the result and then the inputs of value(), its
@@ -182,9 +195,14 @@ struct Of : OfArrays<F, sizeof...(per_key)> {
   static constexpr PointwiseKernels<T> kernels{value<T>, gradients<T>, Loops<F, per_key...>::template forward<T>,
                                                Loops<F, per_key...>::template backward<T>};
   static_assert(std::is_trivially_copyable_v<F>, "the options of a functor must be plain numbers");
-  static constexpr PointwiseFunctions functions{
-      F::name,        static_cast<int>(captures), std::is_empty_v<F> ? 0 : sizeof(F), record_value, map, kernels<float>,
-      kernels<double>};
+  static constexpr PointwiseFunctions functions{F::name,
+                                                static_cast<int>(captures),
+                                                bits_of({per_key...}),
+                                                std::is_empty_v<F> ? 0 : sizeof(F),
+                                                record_value,
+                                                map,
+                                                kernels<float>,
+                                                kernels<double>};
 };
 
 }  // namespace pointwise_forms

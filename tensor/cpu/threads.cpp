@@ -2,6 +2,8 @@
 
 #include <atomic>
 #include <chrono>
+#include <filesystem>
+#include <iterator>
 #include <mutex>
 #include <system_error>
 #include <thread>
@@ -18,7 +20,25 @@ namespace fovea {
 
 namespace {
 
-std::atomic<bool> had_team = false, is_child = false;
+std::atomic<bool> is_child = false;
+
+/// A child of fork() has no other thread than the one that called it, but OpenMP takes its parent's team for alive, and
+/// would wait for it, whoever used OpenMP there. A parent without threads has no team.
+[[maybe_unused]] const int handlers = [] {
+  static bool has_threads;
+  return pthread_atfork(
+      [] {
+        std::error_code error;
+        const std::filesystem::directory_iterator tasks("/proc/self/task", error);
+        has_threads = error || std::distance(begin(tasks), end(tasks)) > 1;
+      },
+      nullptr,
+      [] {
+        if (!has_threads) return;
+        is_child = true;
+        omp_set_num_threads(1);
+      });
+}();
 
 /// Starts `count` threads that live at the same time, and ends them. Returns the number of threads that could be
 /// started.
@@ -60,11 +80,6 @@ void prepare_team(int count) {
       "threads: the system starts only {} of {}, because a limit is reached (ulimit -u, or a container's); end other "
       "programs, or use fewer threads (OMP_NUM_THREADS={})",
       started + 1, count, started + 1);
-  if (!had_team.exchange(true))
-    pthread_atfork(nullptr, nullptr, [] {
-      is_child = true;
-      omp_set_num_threads(1);
-    });
   std::atomic<int> members = 0;
 #pragma omp parallel num_threads(count)  // OpenMP keeps the threads of this team
   ++members;

@@ -8,10 +8,10 @@ namespace fovea {
 /// is not parallel_for()'s own, such as oneDNN's.
 ///
 /// Threads do not survive fork(), and OpenMP waits forever for those that it had before. In a child of fork() whose
-/// parent had a team, this function sets OpenMP's number of threads to 1, and available_threads() returns 1.
+/// parent had other threads, this function sets OpenMP's number of threads to 1, and available_threads() returns 1.
 void prepare_team(int count);
 
-/// Whether this process is the child of fork() in a process that had a team of threads.
+/// Whether this process is the child of fork() in a process that had other threads.
 bool is_without_threads();
 
 }  // namespace fovea

@@ -148,6 +148,15 @@ BOOST_AUTO_TEST_CASE(captures_must_have_their_shapes) {
   PairTerm term = pointwise(Plus{}, PerHead{numbers({H})});
   term.captures.clear();
   refused(with_bias(term), "attention: bias 1 ('plus') has 0 captures; it reads 1");
+  term.captures = {PerKey{numbers({B, H, J})}};  // crashed
+  refused(with_bias(term),
+          "attention: bias 1 ('plus'): capture 1 (PerKey) does not fit the formula, which was made for a number for "
+          "each head or query");
+  PairTerm of_keys = pointwise(Plus{}, PerPair{numbers({B, H, I, J})});
+  of_keys.captures = {PerQuery{numbers({B, H, I})}};
+  refused(with_bias(of_keys),
+          "attention: bias 1 ('plus'): capture 1 (PerQuery) does not fit the formula, which was made for a number for "
+          "each key or pair");
   term.captures = {{Per::query_vector, numbers({B, H, I, D})}};
   refused(
       with_bias(term),

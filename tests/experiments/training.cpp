@@ -422,6 +422,28 @@ BOOST_AUTO_TEST_CASE(a_training_that_diverges_stops_before_its_parameters_change
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_checkpoint_whose_optimizer_has_numbers_that_are_not_finite_is_refused) {
+  Folder folder;
+  Task task;
+  trained(folder / "run", task);
+  const std::string path = (folder / "run" / "checkpoint.safetensors").string();
+  Safetensors file = read_safetensors(path);
+  std::string changed;
+  for (auto& [name, tensor] : file.tensors)
+    if (name.starts_with("optimizer.") && is_float(tensor.dtype()) && tensor.elements() > 1) {
+      tensor.reshape({tensor.elements()}).slice(0, 1, 2).fill(std::numeric_limits<double>::infinity());
+      changed = name.substr(std::string("optimizer.").size());
+      break;
+    }
+  BOOST_TEST_REQUIRE(changed != "");
+  write_safetensors(path, file.tensors, file.metadata);
+  task.options.updates += 2;
+  BOOST_CHECK_EXCEPTION(trained(folder / "run", task), Error, [&](const Error& error) {
+    return contains(error.what(), "checkpoint.safetensors: the optimizer's '" + changed + "' [") &&
+           contains(error.what(), "] has inf at place 1 (from 0)");
+  });
+}
+
 BOOST_AUTO_TEST_CASE(a_loss_may_grow_a_hundredfold) {
   Folder folder;
   Task task;

@@ -15,6 +15,7 @@
 
 #include "tensor/cpu/parallel.h"
 #include "tensor/gemm.h"
+#include "tensor/reduce.h"
 #include "tensor/support/control_groups.h"
 #include "tensor/support/machine_memory.h"
 #include "tests/files.h"
@@ -121,6 +122,22 @@ BOOST_AUTO_TEST_CASE(files_in_memory_leave_it_available, *cpu_only()) {
 }
 
 // OpenMP would wait in the child for threads that only the parent has.
+BOOST_AUTO_TEST_CASE(a_child_of_a_program_with_threads_of_its_own_computes_on_one_thread, *cpu_only()) {
+  const int before = omp_get_max_threads();
+  int members = 0;
+#pragma omp parallel num_threads(2) reduction(+ : members)
+  ++members;
+  BOOST_TEST(members == 2);
+  const int status = status_in_child([&] {
+    ::alarm(60);
+    omp_set_num_threads(2);
+    const Tensor ones = Tensor::full({1 << 20}, 1, DType::f32);
+    return sum(ones, {0}).item() == 1 << 20 && is_without_threads() ? 0 : 1;
+  });
+  BOOST_TEST(status == 0);
+  omp_set_num_threads(before);
+}
+
 BOOST_AUTO_TEST_CASE(a_child_of_fork_computes_the_same_on_one_thread, *cpu_only()) {
   const int before = omp_get_max_threads();
   omp_set_num_threads(2);

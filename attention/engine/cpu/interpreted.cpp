@@ -252,12 +252,15 @@ std::unique_ptr<const Interpreted> make_interpreted(const Expression& expression
   varies.insert(varies.end(), per_key.begin(), per_key.end());
   std::vector<bool> gradients_vary{true};
   gradients_vary.insert(gradients_vary.end(), varies.begin(), varies.end());
+  std::uint64_t per_key_bits = 0;
+  for (std::size_t k = 0; k < per_key.size(); ++k) per_key_bits |= std::uint64_t{per_key[k]} << k;
   return std::make_unique<const Interpreted>(Interpreted{
       {value_of, varies},
       {gradients_of_pair(value_of), gradients_vary},
       per_key,
       {name,
        static_cast<int>(per_key.size()),
+       per_key_bits,
        0,
        [](const void* f) { return interpreted(f).value.expression(); },
        [](const void* f, std::span<const Variable> x) { return map_expression(interpreted(f).value.expression(), x); },

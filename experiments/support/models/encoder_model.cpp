@@ -158,7 +158,8 @@ AttentionFactory flagged_attention(const char* flag, const std::string& specific
   with_flag(flag, [&] {
     made = attention_factory(specification);
     for (const ReadInput& input : inputs_of(specification))
-      require(input.name != "mask", "'{}' needs a mask with each call, which models have not; attend --in has",
+      require(input.name != "mask",
+              "'{}' needs a mask with each call, which the models here do not give; attend --in takes one",
               specification);
   });
   // a method that is not defined at some place throws when it is made there

@@ -207,8 +207,7 @@ std::string comparison_caption(const std::vector<ComparedRow>& rows) {
         &first == &rows.front() ? "" : fmt::format(" (all runs of '{}' failed)", rows.front().title));
   if (rows.size() > 1 && example.training)
     caption += fmt::format(
-        " steps/s: by the clock. relative: updates per second of processor time, over those of '{}'.",
-        first.title);
+        " steps/s: by the clock. relative: updates per second of processor time, over those of '{}'.", first.title);
   for (const ComparedRow& row : rows)
     for (const RunResult& run : row.runs)
       if (!run.failure.empty()) caption += fmt::format("\n{} seed {}: {}", row.title, run.seed, run.failure);

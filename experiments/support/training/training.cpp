@@ -179,16 +179,18 @@ bool has_lost_its_parameters(const Module& model) {
   return !(global_norm(values).item() < largest_norm);
 }
 
-/// Throws Error, with the name of the parameter, if one has a number that is not finite.
+/// Throws Error, with the name of the tensor, if it has a number that is not finite.
+void require_finite(const std::string& source, const std::string& name, const Tensor& values) {
+  if (!is_float(values.dtype()) || std::isfinite(global_norm({&values, 1}).item())) return;
+  const std::vector<double> all = values.to_vector<double>();
+  const auto bad = std::ranges::find_if(all, [](double value) { return !std::isfinite(value); });
+  if (bad == all.end()) return;  // the norm overflows
+  fail("{}: {} {} has {} at place {} (from 0); no model can be trained or used with it", source, name, values.shape(),
+       *bad, bad - all.begin());
+}
 void require_finite(const Module& model, const std::string& source) {
-  for (const NamedParameter& parameter : model.parameters()) {
-    const Tensor values = parameter.variable.value();
-    if (std::isfinite(global_norm({&values, 1}).item())) continue;
-    const std::vector<double> all = values.to_vector<double>();
-    const auto bad = std::ranges::find_if(all, [](double value) { return !std::isfinite(value); });
-    fail("{}: parameter '{}' {} has {} at place {} (from 0); no model can be trained or used with it", source,
-         parameter.name, values.shape(), *bad, bad - all.begin());
-  }
+  for (const NamedParameter& parameter : model.parameters())
+    require_finite(source, fmt::format("parameter '{}'", parameter.name), parameter.variable.value());
 }
 
 }  // namespace
@@ -205,7 +207,10 @@ Training::Training(const Run& run, Module& model, Optimizer& optimizer, BatchPla
   }
   if (is_first_ && std::filesystem::exists(directory_.checkpoint())) restore();
   share_restored();
-  require_finite(model_, restored_ > 0 ? directory_.checkpoint().string() : "the initial model");
+  const std::string source = restored_ > 0 ? directory_.checkpoint().string() : "the initial model";
+  require_finite(model_, source);
+  for (const auto& [name, values] : optimizer.state())
+    require_finite(source, fmt::format("the optimizer's '{}'", name), values);
   sums_ = Tensor::zeros({log_interval, 3}, DType::f64, model.device());
   log_.emplace(directory_.log(), now_.updates);
   require(!is_first_ || now_.log_checksum.empty() || file_checksum(directory_.log()) == now_.log_checksum,
