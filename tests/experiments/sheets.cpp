@@ -486,6 +486,16 @@ BOOST_AUTO_TEST_CASE(runs_of_other_examples_are_reported_apart) {
   BOOST_TEST((options.common.contains("data") && !options.common.contains("attention")));
 }
 
+BOOST_AUTO_TEST_CASE(spaces_in_a_specification_make_no_other_row) {
+  const RunResult one = with(run_for("", "1011"), {{"attention", "window(use=additive, segment=5)"}});
+  RunResult other = with(run_for("", "1001"), {{"attention", "window(use=additive,segment=5)"}});
+  other.seed = 2;
+  const std::vector<RunGroup> groups = comparable_groups({one, other});
+  BOOST_TEST_REQUIRE(groups.size() == 1u);
+  BOOST_TEST_REQUIRE(groups[0].rows.size() == 1u);
+  BOOST_TEST(groups[0].rows[0].runs.size() == 2u);
+}
+
 BOOST_AUTO_TEST_CASE(labels_of_pictures_are_readable_and_fit) {
   BOOST_TEST(picture_label("▁dog") == "dog");
   BOOST_TEST(picture_label("ging") == "ging");

@@ -148,6 +148,13 @@ void distinguish(std::vector<ComparedRow>& rows) {
   }
 }
 
+/// The options with no spaces in their texts: between the words of a specification they mean nothing.
+Json without_spaces(Json options) {
+  for (auto& [key, value] : options.items())
+    if (value.is_string()) std::erase(value.get_ref<std::string&>(), ' ');
+  return options;
+}
+
 }  // namespace
 
 std::vector<RunGroup> comparable_groups(const std::vector<RunResult>& runs) {
@@ -170,7 +177,7 @@ std::vector<RunGroup> comparable_groups(const std::vector<RunResult>& runs) {
 
 bool agree_but_for_seed(const RunResult& a, const RunResult& b) {
   const bool is_kept = !a.name.empty() || !b.name.empty();
-  const Json of_a = model_options(a), of_b = model_options(b);
+  const Json of_a = without_spaces(model_options(a)), of_b = without_spaces(model_options(b));
   if (!is_kept) return of_a == of_b;
   // A kept run may be older than an option, or have been tested again by other metrics.
   return std::ranges::all_of(of_a.items(), [&](const auto& option) {
