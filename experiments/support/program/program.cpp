@@ -182,10 +182,10 @@ bool is_crowded() {
   return others_take_processors(line, omp_get_max_threads(), omp_get_num_procs());
 }
 
-/// Before main(). A thread that waits for work first spins, by libgomp's rule for about as long as a small product
-/// takes. Beside other programs that time is theirs: `benchmark step` makes 3 times as many steps with short spinning
-/// (`env GOMP_SPINCOUNT=1000`), which costs up to a tenth on processors that are free. libgomp reads the number when it
-/// is loaded, so that the program begins again.
+/// Before main(). A thread that waits for work spins for a while before it sleeps, and beside other programs that time
+/// is theirs: `benchmark step` makes 3 times as many steps with short spinning (GOMP_SPINCOUNT=1000), which costs up to
+/// a tenth on processors that are free (results/measurements.md). libgomp reads the number when it is loaded, so that
+/// the program begins again.
 [[gnu::constructor]] void spin_briefly_beside_others(int, char** argv, char**) {
   if (std::getenv("GOMP_SPINCOUNT") || std::getenv("OMP_WAIT_POLICY")) return;
   for (int look = 0; look < 3; ++look) {  // a shell that has just started this program runs, too
