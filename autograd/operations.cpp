@@ -195,10 +195,15 @@ Variable matmul(const Variable& a, const Variable& b, const MatmulOptions& optio
 
 Variable linear(const Variable& x, const Variable& weight, const Variable& bias) {
   const Tensor &rows = x.value_for("linear"), &by = weight.value_for("linear");
+  require_real("linear", rows);
   require(by.rank() == 2 && rows.rank() >= 1 && rows.size(-1) == by.size(0),
           "linear: x is {}, the weight {}; x's last size must be the weight's first", x, weight);
   require(!bias.defined() || (bias.rank() == 1 && bias.size(0) == weight.size(1)),
           "linear: the bias is {}, the weight {}; it must be [{}]", bias, weight, weight.size(1));
+  for (const Variable* other : {&weight, &bias})
+    if (other->defined() && (other->dtype() != x.dtype() || other->device() != x.device()))
+      fail("linear: x is {} on {}, {} {} on {}; they must be alike", x, name(x.device()),
+           other == &bias ? "the bias" : "the weight", *other, name(other->device()));
   if (x.rank() != 2) {
     Shape shape = x.shape();
     shape[-1] = weight.size(1);
@@ -283,6 +288,7 @@ Variable sum_to(const Variable& x, const Shape& shape) {
 Variable broadcast_to(const Variable& x, const Shape& shape) {
   const Tensor& value = x.value_for("broadcast_to");
   if (value.shape() == shape) return x;
+  require(broadcasts_to(value.shape(), shape), "broadcast_to: {} does not broadcast to {}", value.shape(), shape);
   return record("broadcast_to", value.expand(shape), {x},
                 [](const Variable& g) { return g; });  // the engine sums the gradient to x's shape
 }
@@ -411,6 +417,7 @@ Variable dropout(const Variable& x, const DropoutMask& mask) {
 }
 
 Variable dropout(const Variable& x, double probability) {
+  x.value_for("dropout");
   return probability == 0 ? x : dropout(x, DropoutMask(probability, RandomScope::next_call("dropout")));
 }
 

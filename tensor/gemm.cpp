@@ -30,6 +30,7 @@ void count_product(const Tensor& a, const Tensor& c, Clock::time_point begin) {
 
 void check_operands(const char* what, const Tensor& a, const Tensor& b) {
   require(a.defined() && b.defined(), "{}: a is {}, b is {}; both must be defined", what, a, b);
+  require_real(what, a);
   require(a.rank() >= 2 && b.rank() >= 2, "{}: needs matrices, [..., m, k] and [..., k, n]: a is {}, b is {}", what,
           a.shape(), b.shape());
   require(a.dtype() == b.dtype(), "{}: a is {}, b is {}; cast one of them", what, name(a.dtype()), name(b.dtype()));
@@ -60,14 +61,14 @@ Shape product_shape(const char* what, const Tensor& a, const Tensor& b) {
   return out;
 }
 
-void check_result(const Tensor& a, const Tensor& b, const Tensor& c) {
-  require(c.defined(), "gemm: c is undefined; it must be {}", product_shape("gemm", a, b));
-  Shape needed = product_shape("gemm", a, b);
-  require(c.shape() == needed, "gemm: c is {}, the product of {} and {} is {}", c.shape(), a.shape(), b.shape(),
+void check_result(const char* what, const Tensor& a, const Tensor& b, const Tensor& c) {
+  const Shape needed = product_shape(what, a, b);
+  require(c.defined(), "{}: c is undefined; it must be {}", what, needed);
+  require(c.shape() == needed, "{}: c is {}, the product of {} and {} is {}", what, c.shape(), a.shape(), b.shape(),
           needed);
-  require(c.dtype() == a.dtype() && c.device() == a.device(), "gemm: c is {} on {}, a and b are {} on {}",
+  require(c.dtype() == a.dtype() && c.device() == a.device(), "{}: c is {} on {}, a and b are {} on {}", what,
           name(c.dtype()), name(c.device()), name(a.dtype()), name(a.device()));
-  require_own_elements("gemm", c);
+  require_own_elements(what, c);
 }
 
 /// The longest inner dimension that a device's kernel sums up on its own. Kernels add f32 products one after the other,
@@ -111,7 +112,7 @@ bool shares_memory(const Tensor& a, const Tensor& b) { return a.overlaps(b) || a
 
 void gemm(const Tensor& a, const Tensor& b, Tensor& c, double alpha, double beta) {
   check_operands("gemm", a, b);
-  check_result(a, b, c);
+  check_result("gemm", a, b, c);
   if (shares_memory(c, a) || shares_memory(c, b)) {
     Tensor result = beta == 0 ? Tensor::empty(c.shape(), c.dtype(), c.device()) : c.clone();
     gemm(a, b, result, alpha, beta);
@@ -153,7 +154,7 @@ Tensor matmul_plus_bias(const Tensor& a, const Tensor& b, const Tensor& bias) {
 
 Tensor gemm_with_column_sums(const Tensor& a, const Tensor& b, Tensor& c) {
   check_matrices("gemm_with_column_sums", a, b);
-  check_result(a, b, c);
+  check_result("gemm_with_column_sums", a, b, c);
   if (a.size(1) <= longest_sum(c.dtype()) && !shares_memory(c, a) && !shares_memory(c, b)) {
     const Clock::time_point begin = Clock::now();
     if (Tensor sums = kernels(c.device()).gemm_with_column_sums(a, b, c); sums.defined()) {

@@ -13,7 +13,8 @@ void require_operands(const char* name, const Tensor& out, const Tensor* const* 
   require_own_elements(name, out);
   for (int k = 0; k < n; ++k) {
     const Tensor& x = *in[k];
-    require(x.defined() && x.dtype() == out.dtype() && x.device() == out.device(),
+    require(x.defined(), "{}: operand {} is undefined", name, k + 1);
+    require(x.dtype() == out.dtype() && x.device() == out.device(),
             "{}: the operands differ: {} on {} and {} on {}; cast or move one of them", name, out,
             fovea::name(out.device()), x, fovea::name(x.device()));
     require(broadcasts_to(x.shape(), out.shape()), "{}: an operand, {}, does not broadcast to the result, {}", name, x,

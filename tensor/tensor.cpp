@@ -157,6 +157,7 @@ Tensor Tensor::select(int dim, std::int64_t index) const {
 }
 
 Tensor Tensor::expand(const Shape& shape) const {
+  require(defined(), "expand: the tensor is undefined");
   require(broadcast("expand", shape_, shape) == shape, "expand: {} does not broadcast to {}", shape_, shape);
   require_countable("expand", shape);
   Tensor out = *this;
@@ -244,6 +245,7 @@ Shape resolve_sizes(const Tensor& x, Shape shape) {
 }  // namespace
 
 Tensor Tensor::reshape(const Shape& asked) const {
+  require(defined(), "reshape: the tensor is undefined");
   Shape shape = resolve_sizes(*this, asked);
   Tensor out = *this;
   out.shape_ = shape;

@@ -24,6 +24,13 @@ thread_local AttentionEngine engine_of_thread = AttentionEngine::fastest;
 thread_local std::int64_t block_queries_of_thread = 0;
 thread_local bool equation_is_traced = false;
 
+/// `fastest` avoids a matrix of all query-key pairs with more elements than this (16 MiB in f32).
+constexpr std::int64_t many_pairs = std::int64_t{1} << 22;
+
+bool is_too_large_composed(const AttentionContext& in) {
+  return in.query.size(0) * in.query.size(1) * in.query.size(2) * in.key.size(2) > many_pairs;
+}
+
 /// Up to this many keys the composed engine is faster: for a single query, and for methods that consist almost only of
 /// matrix products (plain attention and pointer windows). Measured with `benchmark attention --keys N --engine ENGINE`.
 constexpr std::int64_t few_of_one_query = 24, few_of_products = 16;
@@ -32,18 +39,12 @@ bool is_faster_fused(const AttentionContext& in, const Plan& plan) {
   if (in.query.device() != Device::cpu) return true;  // fewer kernels, and no matrix of all pairs
   if (plan.focus || std::any_of(plan.scores.begin(), plan.scores.end(), [](auto& s) { return !s.is_default; }))
     return true;
+  if (!plan.second_maps.empty()) return is_too_large_composed(in);  // a pass for each map is slower, up to a quarter
   auto is_products = [](const PairTerm& term) { return std::holds_alternative<PointerWindow>(term.what); };
   const bool products = plan.score_changes.empty() &&
                         std::all_of(plan.biases.begin(), plan.biases.end(), is_products) &&
                         std::all_of(plan.windows.begin(), plan.windows.end(), is_products) && plan.values.empty();
   return in.key.size(2) > (in.query.size(2) == 1 ? few_of_one_query : products ? few_of_products : 0);
-}
-
-/// `fastest` avoids a matrix of all query-key pairs with more elements than this (16 MiB in f32).
-constexpr std::int64_t many_pairs = std::int64_t{1} << 22;
-
-bool is_too_large_composed(const AttentionContext& in) {
-  return in.query.size(0) * in.query.size(1) * in.query.size(2) * in.key.size(2) > many_pairs;
 }
 
 void warn_of_blocks(const AttentionContext& in, const char* missing) {

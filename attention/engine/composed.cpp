@@ -450,6 +450,12 @@ AttentionWeights composed_weights(const AttentionContext& in, const Plan& plan) 
   return weights;
 }
 
+void trace_composed_weights(const AttentionContext& in, const Plan& plan, const Variable& focus,
+                            AttentionTrace& trace) {
+  NoGrad off;
+  fill_trace(in, plan, with_dimensions_last(composed_weights(in, plan).tokens), focus, trace);
+}
+
 Variable composed_output(const AttentionContext& in, const Plan& plan, const AttentionWeights& weights) {
   Variable out = weighted_sum(weights.tokens, in.value);  // [B, H, I, D]
   std::int64_t first = 0;

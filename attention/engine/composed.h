@@ -69,5 +69,7 @@ Variable with_dimensions_last(const Variable& pairs);
 /// plan has a focus, with "focus" [B, h, I] and "range", the first and last key of each query's window, [B, h, I, 2].
 void fill_trace(const AttentionContext& in, const Plan& plan, const Variable& weights, const Variable& focus,
                 AttentionTrace& trace);
+/// fill_trace() with the weights of composed_weights(), as constants.
+void trace_composed_weights(const AttentionContext& in, const Plan& plan, const Variable& focus, AttentionTrace& trace);
 
 }  // namespace fovea

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "attention/engine/cpu/fused_pass.h"
+#include "attention/engine/maps_of_weights.h"
 #include "attention/engine/tiles.h"
 #include "autograd/node.h"
 #include "autograd/operations.h"
@@ -67,14 +68,37 @@ FusedOutput attend_on_strips(const AttentionContext& in, const std::shared_ptr<c
   return {made, nullptr};
 }
 
+/// The output of a plan without second maps, on the device of its tensors.
+FusedOutput attend_one_map(const MapOfWeights& map, AttentionTrace* trace) {
+  if (map.in.query.device() == Device::cuda) return attend_on_tiles(map.in, map.plan, map.dropout, trace);
+  return visit_real("attention", map.in.query.dtype(), [&](auto type) {
+    return attend_on_strips<typename decltype(type)::type>(map.in, map.plan, map.dropout, trace);
+  });
+}
+
+/// The sum of the maps' outputs, each times its factor.
+FusedOutput attend_maps(const std::vector<MapOfWeights>& maps, const std::vector<SecondMap>& second_maps) {
+  const AttentionContext& in = maps[0].in;
+  FusedOutput all = attend_one_map(maps[0], nullptr);
+  for (std::size_t k = 0; k < second_maps.size() && !all.missing; ++k) {
+    const HeadRange heads = resolved(second_maps[k].heads, in.query.size(1));
+    const FusedOutput made = attend_one_map(maps[k + 1], nullptr);
+    if (made.missing) return made;
+    const Variable more = spread(second_maps[k].factor, maps[k + 1].in) * made.out;
+    all.out = replace_heads(all.out, slice_heads(all.out, heads) + more, heads);
+  }
+  return all;
+}
+
 }  // namespace
 
 FusedOutput attend_fused(const AttentionContext& in, const std::shared_ptr<const Plan>& plan,
                          const AttentionDropout& dropout, AttentionTrace* trace) {
-  if (in.query.device() == Device::cuda) return attend_on_tiles(in, plan, dropout, trace);
-  return visit_real("attention", in.query.dtype(), [&](auto type) {
-    return attend_on_strips<typename decltype(type)::type>(in, plan, dropout, trace);
-  });
+  if (plan->second_maps.empty()) return attend_one_map({in, plan, dropout}, trace);
+  if (const char* obstacle = obstacle_of_maps(*plan, trace && trace->rows)) return {{}, obstacle};
+  const FusedOutput made = attend_maps(maps_of_weights(in, plan, dropout), plan->second_maps);
+  if (trace && !made.missing) trace_composed_weights(in, *plan, {}, *trace);
+  return made;
 }
 
 }  // namespace fovea

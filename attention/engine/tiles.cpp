@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "attention/engine/blocks.h"
+#include "attention/engine/maps_of_weights.h"
 #include "autograd/node.h"
 #include "autograd/operations.h"
 
@@ -68,14 +69,6 @@ AttentionOutput attend_group(const AttentionContext& in, const std::shared_ptr<c
   return record_call("fused_attention", in, plan, dropout, inputs, result.out, result.focus.after, std::move(backward));
 }
 
-/// The dropout of some heads of a call with the context `in`.
-AttentionDropout dropout_of_heads(AttentionDropout dropout, const AttentionContext& in, HeadRange heads) {
-  const std::int64_t I = in.query.size(2);
-  if (dropout.all_rows == 0) dropout.all_rows = in.query.size(1) * I;
-  dropout.first_row += heads.first * I, dropout.rows = heads.count * I;
-  return dropout;
-}
-
 /// A group of heads, as attention of its own.
 struct Group {
   AttentionContext in;
@@ -119,66 +112,22 @@ CollectedTileCalls::CollectedTileCalls() : before_(std::exchange(collector_of_th
 CollectedTileCalls::~CollectedTileCalls() { collector_of_thread = before_; }
 CollectedTileCalls* CollectedTileCalls::current() { return collector_of_thread; }
 
-namespace {
-
-/// One map of weights of a plan, as attention of its own: the output is linear in the weights unless they are
-/// normalised again.
-struct MapOfWeights {
-  AttentionContext in;
-  std::shared_ptr<const Plan> plan;
-  AttentionDropout dropout;
-};
-
-MapOfWeights first_map(const AttentionContext& in, const std::shared_ptr<const Plan>& plan,
-                       const AttentionDropout& dropout) {
-  if (plan->second_maps.empty()) return {in, plan, dropout};
-  auto first = std::make_shared<Plan>(*plan);
-  first->second_maps.clear();
-  return {in, first, dropout};
-}
-
-/// A second map, without its factor.
-MapOfWeights second_map(const AttentionContext& in, const Plan& plan, const AttentionDropout& dropout,
-                        const SecondMap& part) {
-  const std::int64_t H = in.query.size(1);
-  const HeadRange heads = resolved(part.heads, H);
-  Plan second = plan;
-  second.second_maps.clear();
-  second.scores = {part.score};
-  second.scores[0].heads = heads;
-  return {context_of_heads(in, heads), std::make_shared<const Plan>(plan_of_heads(second, heads, H)),
-          dropout_of_heads(dropout, in, heads)};
-}
-
-/// Whether the maps of a plan cannot be calls of their own: why not, a string literal; null: they can.
-const char* obstacle_of_maps(const Plan& plan, bool traces_rows) {
-  if (plan.second_maps.empty()) return nullptr;
-  for (const PairTerm& window : plan.windows)
-    if (std::holds_alternative<Renormalization>(window.what)) return "a second map whose weights are normalised again";
-  return traces_rows ? "a trace of row quantities of a second map" : nullptr;
-}
-
-}  // namespace
-
 TileCalls tile_calls(const AttentionContext& in, const std::shared_ptr<const Plan>& plan,
                      const AttentionDropout& dropout, bool traces_rows) {
   if (const char* obstacle = obstacle_of_maps(*plan, traces_rows)) return {{}, obstacle};
-  std::vector<MapOfWeights> maps{first_map(in, plan, dropout)};
-  for (const SecondMap& part : plan->second_maps) maps.push_back(second_map(in, *plan, dropout, part));
   std::vector<Group> groups;
-  for (const MapOfWeights& map : maps)
+  for (const MapOfWeights& map : maps_of_weights(in, plan, dropout))
     if (const char* missing = make_groups(map.in, map.plan, map.dropout, traces_rows, groups)) return {{}, missing};
   TileCalls made;
   for (Group& group : groups) made.calls.push_back(std::move(group.call));
   return made;
 }
 
-namespace {
-
-/// The output of a plan without second maps. Stores its row quantities unless `rows` is null.
-FusedOutput output_of_groups(const MapOfWeights& map, RowQuantities* rows = nullptr) {
+FusedOutput attend_on_tiles(const AttentionContext& in, const std::shared_ptr<const Plan>& plan,
+                            const AttentionDropout& dropout, AttentionTrace* trace) {
+  RowQuantities* rows = trace ? trace->rows : nullptr;
   std::vector<Group> groups;
-  if (const char* missing = make_groups(map.in, map.plan, map.dropout, rows, groups)) return {{}, missing};
+  if (const char* missing = make_groups(in, plan, dropout, rows, groups)) return {{}, missing};
   std::vector<Variable> outputs, foci;
   std::vector<RowQuantities> rows_of_groups;
   for (Group& group : groups) {
@@ -187,37 +136,10 @@ FusedOutput output_of_groups(const MapOfWeights& map, RowQuantities* rows = null
     if (made.focus.defined()) foci.push_back(made.focus);
   }
   if (rows) *rows = heads_side_by_side(rows_of_groups);
-  return {{heads_side_by_side(outputs), foci.empty() ? Variable() : heads_side_by_side(foci)}, nullptr};
-}
-
-/// Adds the second maps' part of the output.
-FusedOutput add_second_maps(const AttentionContext& in, const Plan& plan, const AttentionDropout& dropout,
-                            FusedOutput first) {
-  for (const SecondMap& part : plan.second_maps) {
-    const HeadRange heads = resolved(part.heads, in.query.size(1));
-    const MapOfWeights map = second_map(in, plan, dropout, part);
-    const FusedOutput made = output_of_groups(map);
-    if (made.missing) return made;
-    const Variable more = spread(part.factor, map.in) * made.out;
-    first.out = replace_heads(first.out, slice_heads(first.out, heads) + more, heads);
-  }
-  return first;
-}
-
-}  // namespace
-
-FusedOutput attend_on_tiles(const AttentionContext& in, const std::shared_ptr<const Plan>& plan,
-                            const AttentionDropout& dropout, AttentionTrace* trace) {
-  RowQuantities* rows = trace ? trace->rows : nullptr;
-  if (const char* obstacle = obstacle_of_maps(*plan, rows != nullptr)) return {{}, obstacle};
-  FusedOutput made = output_of_groups(first_map(in, plan, dropout), rows);
-  if (!made.missing) made = add_second_maps(in, *plan, dropout, made);
-  if (made.missing) return {{}, made.missing};
-  if (trace && !rows) {  // the weights of all pairs are wanted: they take as much memory as the composed engine
-    NoGrad off;
-    fill_trace(in, *plan, with_dimensions_last(composed_weights(in, *plan).tokens), made.focus, *trace);
-  }
-  return made;
+  FusedOutput all{{heads_side_by_side(outputs), foci.empty() ? Variable() : heads_side_by_side(foci)}, nullptr};
+  // the weights of all pairs take as much memory as the composed engine
+  if (trace && !rows) trace_composed_weights(in, *plan, all.focus, *trace);
+  return all;
 }
 
 }  // namespace fovea

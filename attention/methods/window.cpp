@@ -134,12 +134,14 @@ DifferentiableWindow::DifferentiableWindow(const MethodShape& shape, const Optio
               (!options.forward_only && options.pointer_scale == 1 && !options.pointer_scale_by_length),
           "window: forward_only, pointer_scale and pointer_scale_by_length need pointers=learned");
   const std::int64_t width = shape.heads * shape.head_dim;
-  // Both factors of a product are small and slow alike: the product of their rates is 1 / sqrt(d).
+  // Both factors of a product are small and slow alike: the product of their rates is 1 / sqrt(d). Local logits at the
+  // full rate would double that of the logits, which is too much for them at a rate that suits plain attention.
   Linear::Options of_pointers, of_local_logits;
   if (!options.published_initial) {
     of_pointers.initializer = Initializer::xavier_uniform().scaled(0.3);
     of_pointers.rate = std::sqrt(rate_of_reading(shape.model_dim));
     of_local_logits.initializer = Initializer::xavier_uniform().scaled(0.5);
+    of_local_logits.rate = of_pointers.rate;
   }
   auto add = [&](const char* query_name, std::optional<Linear>& query, const char* key_name, std::optional<Linear>& key,
                  const Linear::Options& layer) {

@@ -10,8 +10,9 @@
 ///   additive (AW)        z = s + (q^loc · k^loc / sqrt(D)) · m̂    before the softmax
 ///
 /// At the start the projections of pointers and local logits are small: pointers are nearly uniform, m̂ is 2 x (1 - x)
-/// at the share x of the row, and an additive window is near plain attention. Pointers' logits learn at 1 / sqrt(d) of
-/// the rate (NamedParameter::rate), because sums over the row amplify their changes.
+/// at the share x of the row, and an additive window is near plain attention. Pointers' and local logits learn at
+/// 1 / sqrt(d) of the rate (NamedParameter::rate): sums over the row amplify changes of the former, and the latter are
+/// added to logits that learn at the full rate.
 ///
 /// With pointers = given there are no pointer projections: φ^L and φ^R come with the call (AttentionInput::left_pointer
 /// and right_pointer), as distributions over the keys or as positions l and r. A position stands for the distribution

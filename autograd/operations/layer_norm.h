@@ -235,8 +235,12 @@ struct LayerNormGradient : RowFormula, MaskIf<drops> {
     const T mean = static_cast<T>(row.precise_number(3)), factor = static_cast<T>(inverse);
     const bool is_usual = inverse > 1 / widest && inverse < widest;  // then all numbers of the row are finite
     if (!is_usual || static_cast<double>(mean) != row.precise_number(3)) return carefully(row);
-    propagate(
-        row, [&](auto at) { return (row.in(1, at) - mean) * factor; }, factor, [](auto a, auto b) { return a * b; });
+    const auto normal = [&](auto at) { return (row.in(1, at) - mean) * factor; };
+    const auto product = [](auto a, auto b) { return a * b; };
+    const auto sums = sums_of(row, normal, product);
+    // a NaN or an infinity in the gain must not matter where the gradient is 0
+    if (!(sums[0] - sums[0] == 0 && sums[1] - sums[1] == 0)) return carefully(row);
+    propagate(row, sums, normal, factor, product);
   }
 
  private:
@@ -249,22 +253,27 @@ struct LayerNormGradient : RowFormula, MaskIf<drops> {
     const T scale = deviation > 1 / widest && deviation < widest ? T(1) : scale_for<T>(deviation);
     const Distances<T> distances(scale, row.precise_number(3) * static_cast<double>(scale));
     const T factor = static_cast<T>(row.precise_number(4) / static_cast<double>(scale));
-    propagate(
-        row, [&](auto at) { return distances.of(row.in(1, at)) * factor; }, static_cast<T>(row.precise_number(4)),
-        [](auto a, auto b) { return gradient_times(a, b); });
+    const auto normal = [&](auto at) { return distances.of(row.in(1, at)) * factor; };
+    const auto product = [](auto a, auto b) { return gradient_times(a, b); };
+    propagate(row, sums_of(row, normal, product), normal, static_cast<T>(row.precise_number(4)), product);
   }
 
-  /// Writes the gradients, given the normalised elements and the product of a gradient and a factor.
+  /// Σ h and Σ h x̂, given the normalised elements and the product of a gradient and a factor.
   template <class Row, class Normal, class Product>
-  FOVEA_HD FOVEA_INLINE void propagate(Row& row, const Normal& normal, typename Row::Number inverse,
+  FOVEA_HD FOVEA_INLINE static auto sums_of(Row& row, const Normal& normal, const Product& product) {
+    return row.sums([&](auto at) {
+      auto upstream = product(row.in(0, at), row.in(2, at));
+      return std::array{upstream, product(upstream, normal(at))};
+    });
+  }
+
+  /// Writes the gradients, given these sums too.
+  template <class Row, class Sums, class Normal, class Product>
+  FOVEA_HD FOVEA_INLINE void propagate(Row& row, const Sums& sums, const Normal& normal, typename Row::Number inverse,
                                        const Product& product) const {
     using T = typename Row::Number;
     const double share = 1 / static_cast<double>(row.size());
     auto h = [&](auto at) { return product(row.in(0, at), row.in(2, at)); };
-    auto sums = row.sums([&](auto at) {
-      auto upstream = h(at);
-      return std::array{upstream, product(upstream, normal(at))};
-    });
     const T mean_h = static_cast<T>(sums[0] * share), mean_product = static_cast<T>(sums[1] * share);
     const auto of_x = row.write(0, [&](auto at) {
       auto upstream = h(at);

@@ -1,6 +1,8 @@
 #include "autograd/operations/softmax.h"
 
 #include "autograd/operations.h"
+#include "tensor/comparison.h"
+#include "tensor/constant.h"
 #include "tensor/cpu/row.h"
 #include "tensor/operands.h"
 
@@ -52,8 +54,11 @@ Variable softmax(const Variable& x, const Tensor& allow) {
     return Gradients{softmax_backward(result.get(node), g[0].value())};
   };
   auto composed = [](const SavedTensor& result, const Gradients& g, const Node& node) {
-    Variable y = node.output(0, result.get(node));
-    return Gradients{map(GradientTimes{}, g[0] - sum(map(GradientTimes{}, g[0], y), {-1}, true), y)};
+    const Variable y = node.output(0, result.get(node));
+    const Tensor zero = constant_like(y, 0);
+    const Tensor is_zero = equal(y.value(), zero);  // what arrives there does not matter, even NaN
+    auto weighted = [&](const Variable& x) { return where(is_zero, zero, map(GradientTimes{}, x, y)); };
+    return Gradients{weighted(g[0] - sum(weighted(g[0]), {-1}, true))};
   };
   return record("softmax", value, {x}, fused_rule(SavedTensor(value, "result"), fused, composed));
 }

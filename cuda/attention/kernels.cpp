@@ -19,12 +19,13 @@ std::vector<TileKernelReport> compile_kernels(const TileCall& call, int architec
             "{}: a block needs {:.1f} KiB of shared memory, of which GPUs of sm_{} have {} KiB", name_of(one),
             bytes_of(kernel) / 1024.0, architecture, most >> 10);
     KernelUse use;
+    std::string code;
     const auto begin = std::chrono::steady_clock::now();
-    do compile(name_of(one), kernel.text, architecture, &use);
+    do code = compile(name_of(one), kernel.text, architecture, &use);
     while (use.spilled_bytes > 0 && halve_tiles(kernel));
     const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
-    reports.push_back(
-        {name_of(one), block.rows(), block.columns, use.registers, use.spilled_bytes, bytes_of(kernel), time.count()});
+    reports.push_back({name_of(one), block.rows(), block.columns, use.registers, use.spilled_bytes, bytes_of(kernel),
+                       time.count(), std::move(code)});
   }
   return reports;
 }

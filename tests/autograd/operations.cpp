@@ -224,6 +224,47 @@ BOOST_AUTO_TEST_CASE(a_row_with_a_zero_cotangent_sends_back_zeros_whatever_it_ho
       }
 }
 
+// A weight of 0 gives 0, whatever arrives there; so does an allowed element that is NaN for the elements behind a mask.
+BOOST_AUTO_TEST_CASE(where_a_weight_of_softmax_is_zero_so_is_the_gradient) {
+  constexpr double infinity = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
+  const Tensor allow = here(Tensor::of({1, 1, 0, 0}, {4}, DType::boolean));
+  for (bool create_graph : {false, true}) {
+    auto gradient = [&](std::vector<double> logits, std::vector<double> cotangent) {
+      const Variable x(here(Tensor::from(logits, {4})), true);
+      const Tensor g = here(Tensor::from(cotangent, {4}));
+      return grad(softmax(x, allow), {x}, g, {.create_graph = create_graph})[0].value().to_vector<double>();
+    };
+    for (double hidden : {infinity, nan})
+      BOOST_TEST((gradient({1, 2, 3, 4}, {1, 2, hidden, 7}) == gradient({1, 2, 3, 4}, {1, 2, 0, 0})), create_graph);
+    const std::vector<double> of_nan = gradient({1, nan, 3, 4}, {1, 2, 3, 7});
+    BOOST_TEST((std::isnan(of_nan[0]) && std::isnan(of_nan[1]) && of_nan[2] == 0 && of_nan[3] == 0), create_graph);
+  }
+}
+
+// Rows and elements that receive no gradient send none back, also where the gain is not finite.
+BOOST_AUTO_TEST_CASE(a_gain_that_is_not_finite_does_not_matter_where_no_gradient_arrives) {
+  const Tensor x = random_input({2, 4}, 1).value(), bias = random_input({4}, 2).value();
+  const Tensor cotangent = here(Tensor::of({0.5, 0, -1, 2, 0, 0, 0, 0}, {2, 4}));
+  for (DType dtype : {DType::f64, DType::f32})
+    for (bool create_graph : {false, true}) {
+      auto gradients = [&](double gain_of_second) {
+        const Tensor gain = here(Tensor::of({1.5, gain_of_second, -0.5, 2}, {4}));
+        const std::vector<Variable> inputs{{x.to(dtype), true}, {gain.to(dtype), true}, {bias.to(dtype), true}};
+        const Variable y = layer_norm(inputs[0], inputs[1], inputs[2]);
+        std::vector<double> all;
+        for (const Variable& g : grad(y, inputs, cotangent.to(dtype), {.create_graph = create_graph}))
+          for (double number : g.value().to_vector<double>()) all.push_back(number);
+        return all;
+      };
+      const std::vector<double> expected = gradients(3);
+      for (double gain : {INFINITY, -INFINITY, NAN}) {
+        const std::vector<double> found = gradients(gain);
+        for (std::size_t k = 0; k < found.size(); ++k)
+          BOOST_TEST(std::abs(found[k] - expected[k]) < 1e-5, "gain " << gain << ", gradient " << k);
+      }
+    }
+}
+
 namespace {
 
 /// linear(x, weight, bias) and its gradients, where bit k of `needed` says whether operand k needs one, agree with the
@@ -329,6 +370,16 @@ BOOST_AUTO_TEST_CASE(errors_name_operation_shapes_and_rule) {
   BOOST_TEST(message([&] {
                linear(a, random_input({32, 5}, 1));
              }) == "linear: x is f64 [8, 20, 64], the weight f64 [32, 5]; x's last size must be the weight's first");
+  const Variable rows = random_input({3, 2}, 1), wide = random_input({2, 5}, 1);
+  const Variable narrow(wide.value().to(DType::f32)), bf16(rows.value().to(DType::bf16));
+  BOOST_TEST(message([&] { linear(rows, narrow); }) ==
+             fmt::format("linear: x is f64 [3, 2] on {0}, the weight f32 [2, 5] on {0}; they must be alike",
+                         name(test_device())));
+  BOOST_TEST(message([&] { matmul(bf16, bf16); }) ==
+             "matmul: computes in f32 or f64, not bf16; cast the tensor first");
+  BOOST_TEST(message([&] { broadcast_to(rows, {7}); }) == "broadcast_to: [3, 2] does not broadcast to [7]");
+  BOOST_TEST(message([&] { map(Exp{}, Tensor()); }) == "exp: operand 1 is undefined");
+  BOOST_TEST(message([&] { Tensor().reshape({1}); }) == "reshape: the tensor is undefined");
   BOOST_TEST(message([&] { slice(a, 1, 3, 21); }) == "slice: [3, 21) is not inside dimension 1 of [8, 20, 64]");
   BOOST_TEST(message([&] {
                concat({a, b}, 0);

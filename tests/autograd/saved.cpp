@@ -235,6 +235,7 @@ BOOST_AUTO_TEST_CASE(an_operation_names_itself_where_an_operand_is_undefined) {
       {"add_norm", [&] { add_norm(a, x, {}, 0, x, x); }},
       {"add_norm", [&] { add_norm(x, x, {}, 0, a, x); }},
       {"dropout", [&] { dropout(a, DropoutMask(0.5, {})); }},
+      {"dropout", [&] { dropout(a, 0); }},
       {"cross_entropy", [&] { cross_entropy(a, index); }},
       {"lstm_cell", [&] { lstm_cell(x, a); }},
   };

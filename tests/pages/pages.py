@@ -202,6 +202,8 @@ def check_all(build: Path) -> int:
                     fault = "" if is_excerpt(block) else "no source has these lines in this order"
                 elif block.kind == "python" and page != ROOT / "attention/python/README.md":
                     fault = "nothing runs Python on this page"
+                elif not block.kind and (build / "experiments" / block.code.partition(" ")[0]).is_file():
+                    fault = "a block of commands is 'sh' or 'sh not-run'"
                 elif block.kind == "sh not-run":
                     fault = fault_of_commands(block, build)
                 elif block.kind == "sh":

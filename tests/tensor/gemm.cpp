@@ -564,7 +564,7 @@ BOOST_AUTO_TEST_CASE(products_with_vectors_name_what_does_not_fit) {
              }) == "matmul_plus_bias: a is [2, 2, 3], b is [3, 5]; both must be matrices");
   Tensor c = zeros({2, 4});
   BOOST_TEST(message_of([&] { gemm_with_column_sums(a, b, c); }) ==
-             "gemm: c is [2, 4], the product of [2, 3] and [3, 5] is [2, 5]");
+             "gemm_with_column_sums: c is [2, 4], the product of [2, 3] and [3, 5] is [2, 5]");
 }
 
 BOOST_AUTO_TEST_CASE(statistics_count_work_and_time) {
@@ -608,7 +608,7 @@ BOOST_AUTO_TEST_CASE(errors_name_the_shapes_and_the_rule) {
   BOOST_TEST(message_of([&] { matmul(square(DType::f32), square(DType::f64)); }) ==
              "matmul: a is f32, b is f64; cast one of them");
   BOOST_TEST(message_of([&] { matmul(square(DType::i64), square(DType::i64)); }) ==
-             "gemm: computes in f32 or f64, not i64; cast the tensor first");
+             "matmul: computes in f32 or f64, not i64; cast the tensor first");
 
   auto into = [](Tensor c) {
     return message_of([&] { gemm(here(Tensor::zeros({2, 3, 4})), here(Tensor::zeros({4, 5})), c); });

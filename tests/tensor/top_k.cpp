@@ -84,6 +84,24 @@ BOOST_AUTO_TEST_CASE(a_large_k_takes_about_the_time_of_sorting) {
   BOOST_TEST(std::min({once(), once(), once()}) < 100 * sorting);  // a quadratic one: 2000
 }
 
+// The search gives up where elements move too often, and the row is sorted.
+BOOST_AUTO_TEST_CASE(an_ascending_row_gives_the_largest_too_with_equal_ones_and_nan_in_order) {
+  constexpr std::int64_t n = 3000;
+  std::vector<float> row;
+  for (std::int64_t j = 0; j < n; ++j) row.push_back(j % 7 == 3 ? NAN : static_cast<float>(j / 3));
+  auto value = [&](std::int32_t j) { return std::isnan(row[std::size_t(j)]) ? -INFINITY : row[std::size_t(j)]; };
+  std::vector<std::int32_t> order(n);
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) { return value(a) > value(b); });
+  for (std::int64_t k : {1, 8, 9, 64, 255, 1024, 2800, 3000}) {
+    const TopK best = top_k(here(Tensor::from(row, {1, n})), k);
+    const std::vector<std::int32_t> index = best.index.to_vector<std::int32_t>();
+    BOOST_TEST(std::equal(index.begin(), index.end(), order.begin()), k);
+    const std::vector<float> values = best.values.to_vector<float>();
+    for (std::size_t j = 0; j < values.size(); ++j) BOOST_TEST(values[j] == value(order[j]));
+  }
+}
+
 BOOST_AUTO_TEST_CASE(as_many_as_a_row_has_are_asked_for) {
   Tensor x = here(Tensor::zeros({2, 3}));
   BOOST_CHECK_THROW(top_k(x, 4), Error);

@@ -22,6 +22,7 @@
 #include "experiments/support/text/words.h"
 #include "tensor/cpu/threads.h"
 #include "tensor/format/npy.h"
+#include "tensor/support/atomic_file.h"
 #include "tensor/support/warning.h"
 
 namespace fovea {
@@ -111,7 +112,8 @@ int architecture_of(const std::string& text) {
 }
 
 /// Compiles the fused kernels that a method has on GPUs of this architecture, and says what they need. No GPU is used.
-Table compiled_kernels(AttentionCase options, const std::string& architecture) {
+/// Their machine code goes to the directory `out`, unless it is empty.
+Table compiled_kernels(AttentionCase options, const std::string& architecture, const std::filesystem::path& out) {
   const int number = architecture_of(architecture);
   require(
       attention_kernels().compile != nullptr,
@@ -120,15 +122,22 @@ Table compiled_kernels(AttentionCase options, const std::string& architecture) {
   options.gradients = true;
   CollectedTileCalls collected;
   attend_case(options, {});
+  if (!out.empty()) std::filesystem::create_directories(out);
+  int number_of_call = 0;
   Table table({"kernel", "tile", "registers", "spilled bytes", "shared memory", "seconds"});
   for (const TileCalls& of_attend : collected.of_attend) {
     require(!of_attend.missing, "--compile {}: {} has no form for the fused engine on a GPU", options.method,
             of_attend.missing);
-    for (const TileCall& call : of_attend.calls)
-      for (const TileKernelReport& kernel : attention_kernels().compile(call, number))
+    for (const TileCall& call : of_attend.calls) {
+      ++number_of_call;
+      for (const TileKernelReport& kernel : attention_kernels().compile(call, number)) {
+        if (!out.empty())
+          write_file_atomically(out / fmt::format("{}-{}.cubin", number_of_call, kernel.kernel), kernel.code);
         table.row({kernel.kernel, fmt::format("{} x {}", kernel.rows, kernel.columns),
                    Cell::number(kernel.registers, 0), Cell::number(kernel.spilled_bytes, 0),
                    fmt::format("{:.1f} KiB", kernel.shared_bytes / 1024.0), Cell::number(kernel.seconds, 1)});
+      }
+    }
   }
   return table;
 }
@@ -257,7 +266,8 @@ void attend_program(Cli& cli) {
       "script `method` compiles it, and programs load it with --methods: it is then not interpreted");
   cli.option("--compile", compiled,
              "compile the kernels that a method or specification has on a GPU, print their registers, memory and time, "
-             "and exit; uses --shape, --heads and --precision, and no GPU");
+             "and exit; uses --shape, --heads and --precision, and no GPU; --out DIR gets their machine code, "
+             "CALL-KERNEL.cubin");
   cli.option("--architecture", architecture, "with --compile: the GPUs to compile for");
   cli.add(check);
   cli.parse();
@@ -291,7 +301,7 @@ void attend_program(Cli& cli) {
   }
   if (cli.given("--compile")) {
     options.method = compiled;
-    return fmt::print("{}", compiled_kernels(options, architecture).text());
+    return fmt::print("{}", compiled_kernels(options, architecture, out).text());
   }
 
   require(out.empty() || out.extension() == ".safetensors", "--out {}: expected a file name that ends in .safetensors",

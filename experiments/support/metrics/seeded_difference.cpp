@@ -1,6 +1,7 @@
 #include "experiments/support/metrics/seeded_difference.h"
 
 #include <algorithm>
+#include <boost/math/distributions/fisher_f.hpp>
 #include <cmath>
 
 namespace fovea {
@@ -99,8 +100,32 @@ struct SeedPart {
   double degrees;
 };
 
+/// Whether the seeds of a row differ more than those of other rows, beyond chance: an F test at the level of 1 %.
+/// `variance` is that of the other rows, with its degrees of freedom.
+bool is_uneven(const SeededScore& row, double variance, double degrees) {
+  if (row.values.size() < 2 || degrees < 1) return false;
+  const boost::math::fisher_f ratio(degrees_of(row), degrees);
+  return variance_within_rows({row.values}) > variance * boost::math::quantile(ratio, 0.99);
+}
+
 /// `has_examples`: the difference has a part that comes from the examples, and it is added elsewhere.
 SeedPart seed_part(const SeededScore& left, const SeededScore& right, const SeedSpread& spread, bool has_examples) {
+  SeedPart apart{};
+  double variance = 0;
+  bool are_apart = false;
+  for (const SeededScore* row : {&left, &right}) {
+    SeedSpread::Part part = spread.within_rows;
+    const double seeds = double(row->values.size());
+    if (is_uneven(*row, part.variance, part.degrees)) {
+      part = {variance_within_rows({row->values}), part.from_examples, degrees_of(*row)};
+      are_apart = true;
+    }
+    apart.added += std::max(0.0, part.variance - (has_examples ? part.from_examples : 0)) / seeds;
+    apart.uncertain += square(part.variance / seeds) / part.degrees;
+    variance += part.variance / seeds;
+  }
+  apart.degrees = square(variance) / apart.uncertain;
+  if (are_apart) return apart;
   const bool is_paired = left.seeds == right.seeds && !left.seeds.empty() && spread.paired.degrees >= 2;
   const SeedSpread::Part& part = is_paired ? spread.paired : spread.within_rows;
   const double excess = std::max(0.0, part.variance - (has_examples ? part.from_examples : 0));
@@ -112,12 +137,18 @@ SeedPart seed_part(const SeededScore& left, const SeededScore& right, const Seed
 
 SeedSpread seed_spread(std::span<const SeededScore> rows, const BootstrapOptions& options) {
   SeedSpread spread;
+  Values all;
+  double all_degrees = 0, degrees = 0;
+  for (const SeededScore& row : rows)
+    if (row.values.size() > 1) all.push_back(row.values), all_degrees += degrees_of(row);
+  const double squares = all.empty() ? 0 : variance_within_rows(all) * all_degrees;
   ResampledRows resampled_rows;
-  double degrees = 0;
   for (const SeededScore& row : rows) {
     if (row.values.size() < 2) continue;
+    const double own = degrees_of(row), others = all_degrees - own;
+    if (is_uneven(row, (squares - variance_within_rows({row.values}) * own) / others, others)) continue;
     resampled_rows.push_back(resampled(row, options));
-    degrees += degrees_of(row);
+    degrees += own;
   }
   spread.within_rows = part_of(resampled_rows, degrees, variance_within_rows);
   if (const ResampledRows complete = complete_rows(resampled_rows); !complete.empty())

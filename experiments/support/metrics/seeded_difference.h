@@ -13,6 +13,10 @@
 /// is estimated from the rows with the same seeds as the row that has most, and has (R - 1) (S - 1) degrees of freedom.
 /// For rows with different seeds, or with fewer than two such degrees, s^2 is the variance between the seeds of a row.
 ///
+/// A row whose own seeds differ more than those of the other rows, beyond chance (an F test at the level of 1 %), is
+/// left out of the pools. Its differences have its own variance and degrees of freedom, as in Welch's test, and are not
+/// paired by seed.
+///
 /// The interval is Student's, with the degrees of freedom of Welch and Satterthwaite, but not fewer than the seeds'
 /// part has.
 #pragma once
