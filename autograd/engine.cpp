@@ -129,7 +129,6 @@ NoGrad::NoGrad(bool enabled) : before_(recording.on) { recording.on = enabled; }
 NoGrad::~NoGrad() { recording.on = before_; }
 
 void set_anomaly_detection(bool on) { recording.anomaly = on; }
-bool anomaly_detection() { return recording.anomaly; }
 
 Scope::Scope(std::string_view name) : before_(recording.scope.size()) {
   if (before_ && !name.empty()) recording.scope += '.';

@@ -129,7 +129,6 @@ Gradients grad(const Variable& root, const std::vector<Variable>& inputs, const 
 /// its gradients. The first NaN or infinity throws Error with the operation, the shape and the Scope in which it was
 /// recorded. The result of `where` is not checked, because masks put −inf into logits on purpose.
 void set_anomaly_detection(bool on);
-bool anomaly_detection();
 
 /// Labels the nodes that this thread records during the object's lifetime, such as "encoder.0.attention", for error
 /// messages and for printing the tape. Names of nested scopes are joined by dots.

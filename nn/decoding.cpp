@@ -569,16 +569,4 @@ TeacherForcingBatch teacher_forcing_batch(std::span<const std::vector<std::int32
   return out;
 }
 
-std::vector<double> log_probabilities(SequenceModel& model, const TeacherForcingBatch& batch) {
-  NoGrad no_grad;
-  Evaluating evaluating(model);
-  Tensor logits = model.logits(batch.batch).value();
-  const Shape& shape = batch.targets.shape();
-  const Tensor targets = batch.targets.to(logits.device()).reshape({-1});
-  Variable losses = cross_entropy(Variable(logits.reshape({-1, logits.size(-1)})), targets, {.ignored = 0});
-  std::vector<double> all = losses.value().to_vector<double>(), out(static_cast<std::size_t>(shape[0]), 0);
-  for (std::size_t k = 0; k < all.size(); ++k) out[k / static_cast<std::size_t>(shape[1])] -= all[k];
-  return out;
-}
-
 }  // namespace fovea

@@ -106,8 +106,4 @@ struct PaddedTokens {
 /// Copies sentences of different lengths into one tensor. T is the length of the longest sentence.
 PaddedTokens padded_tokens(std::span<const std::vector<std::int32_t>> sentences);
 
-/// Returns the sum of log p over the targets of each sentence, computed by teacher forcing without gradients and
-/// dropout. Targets that are 0 are padding and do not count.
-std::vector<double> log_probabilities(SequenceModel& model, const TeacherForcingBatch& batch);
-
 }  // namespace fovea

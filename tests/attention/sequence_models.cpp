@@ -6,6 +6,7 @@
 #include "autograd/operations.h"
 #include "nn/decoding.h"
 #include "tests/attention/attentions.h"
+#include "tests/nn/log_probabilities.h"
 
 using namespace fovea;
 using namespace fovea::test;

@@ -9,6 +9,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "autograd/operations.h"
+#include "tests/nn/log_probabilities.h"
 #include "tests/nn/module_gradcheck.h"
 #include "tests/nn/plain_attention.h"
 #include "tests/nn/sequence_models.h"
