@@ -27,6 +27,11 @@ struct Options {
     cli.comparable(true);
     cli.add(model, training, batches);
   }
+  /// Throws Error, with the flag, for values with which nothing can be trained.
+  void check() const {
+    training.check();
+    model.check();
+  }
 };
 
 /// logits = encoder(dropout(embedding + position)) W + b, for each word.
@@ -108,6 +113,7 @@ RunResult train_and_test(const Options& options, const PairData& data, const Run
 
 void program(Cli& cli) {
   Experiment<Options> experiment(cli, "Trains Transformer encoders to tag every word of a sentence.");
+  experiment.check([](const Options& row) { row.check(); });
   const PairData data(experiment.options().data, experiment.directory());
   data.require_word_by_word();
   experiment.check([&](const Options& row) { data.require_fitting(row.batches); });

@@ -19,8 +19,8 @@ namespace fovea {
 /// has no form for this engine.
 ///
 /// fastest: fused if every part of the plan has a form for it, except for a few keys on the CPU, where composed is
-/// faster: at most 16 for plain attention and windows, at most 24 for a single query; and except for second maps with at
-/// most four million query-key pairs. If a part has no form for fused: composed or, for more than about four million
+/// faster: at most 16 for plain attention and windows, at most 24 for a single query; and except for second maps with
+/// at most four million query-key pairs. If a part has no form for fused: composed or, for more than about four million
 /// query-key pairs, blockwise. The first use of the blockwise engine by `fastest` prints a warning.
 ///
 /// Weights that the fused and blockwise engines write to a trace are constants: no gradient flows through them.

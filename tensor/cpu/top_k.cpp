@@ -47,9 +47,9 @@ class Best {
 };
 
 /// Finds the k largest elements of a row, or returns false where sort_row() is faster: if many are larger than those
-/// before them, as in an ascending row. In most rows most blocks of elements contain nothing larger than the k-th largest
-/// so far, and one comparison with the block's maximum rules them out. In the other blocks, the same comparison rules
-/// out most of the vectors.
+/// before them, as in an ascending row. In most rows most blocks of elements contain nothing larger than the k-th
+/// largest so far, and one comparison with the block's maximum rules them out. In the other blocks, the same comparison
+/// rules out most of the vectors.
 template <class T>
 bool search_row(const T* row, std::int64_t n, std::int64_t k, T* values, std::int32_t* index) {
   Best<T> best(k, values, index);

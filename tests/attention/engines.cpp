@@ -319,7 +319,8 @@ double norm(const Tensor& x) { return distance(x, Tensor::zeros(x.shape(), x.dty
 BOOST_AUTO_TEST_CASE(fused_in_bf16_is_near_f32) {
   int different = 0;
   for_every_fused([&](const std::string& specification, Attention& attention, Place place) {
-    if (specification.find("differential") != specification.npos) return;  // its norm enlarges the errors of a difference of two maps
+    // the norm of differential attention enlarges the errors of a difference of two maps
+    if (specification.find("differential") != specification.npos) return;
     attention.to(DType::f32);
     const std::vector<Tensor> rounded = rounded_or_not(attention, place, Precision::bf16),
                               exact = rounded_or_not(attention, place, Precision::f32);

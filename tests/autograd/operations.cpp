@@ -375,8 +375,7 @@ BOOST_AUTO_TEST_CASE(errors_name_operation_shapes_and_rule) {
   BOOST_TEST(message([&] { linear(rows, narrow); }) ==
              fmt::format("linear: x is f64 [3, 2] on {0}, the weight f32 [2, 5] on {0}; they must be alike",
                          name(test_device())));
-  BOOST_TEST(message([&] { matmul(bf16, bf16); }) ==
-             "matmul: computes in f32 or f64, not bf16; cast the tensor first");
+  BOOST_TEST(message([&] { matmul(bf16, bf16); }) == "matmul: computes in f32 or f64, not bf16; cast the tensor first");
   BOOST_TEST(message([&] { broadcast_to(rows, {7}); }) == "broadcast_to: [3, 2] does not broadcast to [7]");
   BOOST_TEST(message([&] { map(Exp{}, Tensor()); }) == "exp: operand 1 is undefined");
   BOOST_TEST(message([&] { Tensor().reshape({1}); }) == "reshape: the tensor is undefined");

@@ -523,9 +523,9 @@ BOOST_AUTO_TEST_CASE(descriptions_say_what_a_user_has_to_know) {
            {"concat(multi_head(gaussian), multi_head(dot, output=false)*2, mean, width=3)",
             {"\nmulti_head: ", "\ngaussian: ", "\noutput  true ", "\nhead_1.key.weight ",
              "\nhead_1.gaussian.center.bias    [1] ", "\noutput.weight                  [32, 3] ",
-             "\noutput                         [2, 5, 3] ", "\nweights                        [2, 4, 5, 7] ",
+             "\noutput                         [2, 17, 3] ", "\nweights                        [2, 4, 17, 19] ",
              "\nhead_1.center ", "\nhead_3.scores "}},
-           {"multi_head", {"\noutput         [2, 5, 8] "}},
+           {"multi_head", {"\noutput         [2, 17, 8] "}},
            {"talking_heads",
             {"\nengines: blockwise, composed\n  not fused on a CPU: mixing of heads\n  not fused on a GPU: mixing of "
              "heads\n"}},

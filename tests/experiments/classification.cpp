@@ -152,6 +152,15 @@ BOOST_AUTO_TEST_CASE(the_texts_of_a_file_are_labelled_one_by_one) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_trained_run_labels_texts_without_the_run_that_it_began_with) {
+  Folder folder;
+  const std::string first = folder / "first", second = folder / "second", text = folder.write("text", "a b\n");
+  succeeded(ended("sentiment", tiny_classifier(first)));
+  succeeded(ended("sentiment", tiny_classifier(second, {"--init", first})));
+  std::filesystem::remove_all(first);
+  succeeded(ended("sentiment", {"--model", second, "--label", text}));
+}
+
 BOOST_AUTO_TEST_CASE(test_texts_that_are_also_training_texts_are_counted) {
   const auto lines = [](int first, int last, const std::string& label, const std::string& line) {
     std::string text;

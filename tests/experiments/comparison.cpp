@@ -231,7 +231,7 @@ BOOST_AUTO_TEST_CASE(a_row_that_diverges_is_reported_and_the_others_are_finished
                     "--updates",        "4",
                     "--evaluate-every", "2"};
   Ended first = succeeded(agreement(tiny_classifier(out, flags)));
-  BOOST_TEST(contains(first.out, " a  b\n"), first.out);  // the headings of the turned table
+  BOOST_TEST((contains(first.out, "\na  ") && contains(first.out, "\nb  ")), first.out);  // the rows of the table
   BOOST_TEST(contains(first.err, "b seed 1: training diverged at update "), first.err);
   BOOST_TEST(contains(first.out, "b seed 1: training diverged at update "), first.out);
   BOOST_TEST(contains(first.out, "best model: " + out + "/a-seed-1\n"), first.out);
@@ -249,6 +249,22 @@ BOOST_AUTO_TEST_CASE(a_row_that_diverges_is_reported_and_the_others_are_finished
   const Ended longer = succeeded(agreement({"--resume", out, "--updates", "6"}));
   BOOST_TEST(contains(longer.err, "b seed 1: training diverged"), longer.err);
   BOOST_TEST(load_json(folder / "out" / "a-seed-1" / "result.json").at("training").at("updates") == 6);
+}
+
+BOOST_AUTO_TEST_CASE(every_row_is_checked_before_the_first_one_is_trained) {
+  Folder folder;
+  for (const std::string program : {"tagging", "sentiment", "translate"}) {
+    const std::string out = (folder / program).string();
+    for (const auto& [rows, reason] :
+         {std::pair("global; gausian", "--compare: 'gausian': --attention: 'gausian': no method 'gausian'"),
+          {"global; big: --model-dim 65536 --layers 1000", "--compare: 'big': --model-dim 65536,"},
+          {"global; odd: --heads 3", "--compare: 'odd': --heads 3: must divide --model-dim 8"}}) {
+      const Ended refused = ended(program, {"--data", "generated:train=60,dev=10,test=12", "--model-dim", "8",
+                                            "--updates", "2", "--out", out, "--compare", rows});
+      BOOST_TEST(contains(refusal_of(refused), reason), program << ": " << refused.err);
+      BOOST_TEST(!std::filesystem::exists(out), program);
+    }
+  }
 }
 
 BOOST_AUTO_TEST_CASE(an_experiment_of_which_all_runs_diverge_fails) {

@@ -147,7 +147,7 @@ BOOST_AUTO_TEST_CASE(a_run_that_is_killed_is_named_with_its_signal_and_the_other
   BOOST_TEST(ended.status == 2);
   BOOST_TEST(contains(ended.err, "slow seed 1: failed: its process was killed; its output is in "), ended.err);
   BOOST_TEST(contains(ended.err, "agreement: 1 of 3 runs failed; "), ended.err);
-  for (const char* row : {" a ", " b\n", "\nslow seed 1: its process was killed"})
+  for (const char* row : {"\na  ", "\nb  ", "\nslow seed 1: its process was killed"})
     BOOST_TEST(contains(ended.out, row), ended.out);
 }
 
@@ -220,9 +220,9 @@ BOOST_AUTO_TEST_CASE(processes_one_after_the_other_say_how_many_runs_are_finishe
   succeeded(ended("report", {out}));
   const Ended first = only("1/2");
   BOOST_TEST(contains(first.out, "\nmodel "), first.out);
-  BOOST_TEST(first.out.find(" a ") < first.out.find(" b\n"), first.out);
+  BOOST_TEST(first.out.find("\na ") < first.out.find("\nb "), first.out);
   const std::string report = ended("report", {out}).out;  // in the comparison's order, not in that of the making
-  BOOST_TEST(report.find(" a ") < report.find(" b\n"), report);
+  BOOST_TEST(report.find("\na ") < report.find("\nb "), report);
 }
 
 BOOST_AUTO_TEST_CASE(a_run_that_a_living_process_makes_is_refused) {

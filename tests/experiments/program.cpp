@@ -299,8 +299,12 @@ BOOST_AUTO_TEST_CASE(every_program_shows_its_flags) {
     BOOST_TEST(contains(all.out, "--search "), program);
     BOOST_TEST(!contains(some.out, "--search "), program);
   }
-  for (const char* program : {"agreement", "language_model", "sentiment", "summarize", "translate"})
-    BOOST_TEST(contains(ended(program, {"--list-attentions"}).out, "adaptive_span"), program);
+  for (const char* program : {"agreement", "language_model", "sentiment", "summarize", "tagging", "translate"})
+    BOOST_TEST(contains(succeeded(ended(program, {"--list-attentions"})).out, "adaptive_span"), program);
+  for (const char* command : {"step", "decode"}) {
+    const Ended list = succeeded(ended("benchmark", {command, "--list-attentions"}));
+    BOOST_TEST((list.out.starts_with("Methods are") && !contains(list.out, "/s")), command << list.out.substr(0, 200));
+  }
   const std::string presets = std::regex_replace(ended("translate", {"--help-all"}).out, std::regex("\n +"), "\n");
   for (const char* preset : {"\nmini: ", "\nsmoke: ", "\nshu-word: "}) BOOST_TEST(contains(presets, preset), presets);
 }

@@ -235,6 +235,18 @@ BOOST_AUTO_TEST_CASE(each_of_several_groups_has_its_name_in_every_format) {
   BOOST_TEST(contains(report("markdown"), "\n## translate: some, test: 4 examples\n\n"));
 }
 
+BOOST_AUTO_TEST_CASE(notes_and_captions_are_folded_for_a_terminal_alone) {
+  std::string words = "word";
+  for (int k = 0; k < 99; ++k) words += fmt::format(" w{}", k);
+  Table table({"a"});
+  table.row({1});
+  const Finding finding{.title = "t", .notes = {words}, .tables = {{"", table, words + "\nsecond line"}}};
+  const std::string text = contents_of(finding, Format::text);
+  for (const std::string_view line : split_columns(text, '\n')) BOOST_TEST(display_width(line) <= 120u, line);
+  BOOST_TEST(contains(text, "\nsecond line\n"), text);
+  BOOST_TEST(contains(contents_of(finding, Format::markdown), words + "\nsecond line\n"));
+}
+
 BOOST_AUTO_TEST_CASE(damaged_runs_are_refused_and_failed_ones_named) {
   Folder folder;
   saved_run(folder / "good", "agreement", "global", "1100");

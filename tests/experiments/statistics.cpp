@@ -129,9 +129,13 @@ BOOST_AUTO_TEST_CASE(what_a_seed_does_to_all_rows_does_not_widen_the_intervals_o
 BOOST_AUTO_TEST_CASE(a_row_whose_seeds_differ_much_more_than_others_counts_with_its_own_spread) {
   // accuracies of tasks that plain attention sometimes learns late
   std::vector<SeededScore> rows;
-  for (const std::vector<double>& values :
-       {std::vector{98.62, 99.57, 99.78}, {99.98, 99.99, 100.0}, {99.97, 99.95, 99.99}, {99.86, 99.9, 99.81},
-        {99.95, 99.9, 99.92}, {99.99, 99.93, 99.96}, {99.8, 99.84, 99.78}})
+  for (const std::vector<double>& values : {std::vector{98.62, 99.57, 99.78},
+                                            {99.98, 99.99, 100.0},
+                                            {99.97, 99.95, 99.99},
+                                            {99.86, 99.9, 99.81},
+                                            {99.95, 99.9, 99.92},
+                                            {99.99, 99.93, 99.96},
+                                            {99.8, 99.84, 99.78}})
     rows.push_back({.values = values, .seeds = {1, 2, 3}});
   const SeedSpread spread = seed_spread(rows);
   BOOST_TEST(spread.within_rows.degrees == 12);

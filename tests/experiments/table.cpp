@@ -120,6 +120,38 @@ BOOST_AUTO_TEST_CASE(a_table_for_a_terminal_fits_120_columns) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(headings_are_folded_before_columns_are_left_out) {
+  std::vector<std::string> headings{"model"};
+  for (int c = 0; c < 7; ++c) headings.push_back(fmt::format("En-De BLEU {}, ours (small_parallel/tok)", c));
+  Table table(headings);
+  for (int r = 0; r < 30; ++r) {
+    std::vector<Cell> cells{"row"};
+    for (int c = 0; c < 7; ++c) cells.push_back(Cell::mean(r + c, 0.25, 2));
+    table.row(cells);
+  }
+  const std::string text = table.text();
+  for (std::string_view line : split_columns(text, '\n')) BOOST_TEST(display_width(line) <= 120u, line);
+  BOOST_TEST(!contains(text, "Not shown"), text);
+  BOOST_TEST(contains(text, " 0.00 ± 0.25 "), text);
+  for (int c = 0; c < 7; ++c) BOOST_TEST(contains(text, fmt::format("En-De BLEU {},", c)), text);
+}
+
+BOOST_AUTO_TEST_CASE(columns_of_the_highest_rank_are_left_out_first) {
+  std::vector<std::string> headings{"model"};
+  std::vector<int> ranks{9};  // the first column stays nevertheless
+  for (int c = 0; c < 40; ++c) headings.push_back(fmt::format("c{}", c)), ranks.push_back(c % 3);
+  Table table(headings, ranks);
+  for (int r = 0; r < 40; ++r) {
+    std::vector<Cell> cells{"row"};
+    for (int c = 0; c < 40; ++c) cells.push_back(Cell::number(r + c / 100.0, 2));
+    table.row(cells);
+  }
+  const std::string text = table.text();
+  // of rank 1, of which only some have room, the first
+  BOOST_TEST(text.starts_with("model     c0     c1     c3     c4     c6     c9    c12 "), text);
+  BOOST_TEST(contains(text, "Not shown, to fit 120 columns: c2, c5, c7, c8, c10, "), text);
+}
+
 BOOST_AUTO_TEST_CASE(a_row_of_the_wrong_length_is_a_bug) {
   Table table({"a", "b"});
   BOOST_CHECK_THROW(table.row({1}), std::logic_error);

@@ -1,8 +1,9 @@
 #include "experiments/support/metrics/seeded_difference.h"
 
 #include <algorithm>
-#include <boost/math/distributions/fisher_f.hpp>
 #include <cmath>
+
+#include <boost/math/distributions/fisher_f.hpp>
 
 namespace fovea {
 

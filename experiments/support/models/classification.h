@@ -36,7 +36,7 @@ struct ClassificationOptions {
   std::unique_ptr<EncoderClassifier> make_model(const PairData& data, const Run& run) const;
 
  private:
-  bool begins_with_given() const { return !initial.empty() && !continues; }
+  bool begins_with_given() const { return !initial.empty() && !continues && trained.empty(); }
   std::unique_ptr<EncoderClassifier> initial_model(const PairData& data, std::uint64_t seed, bool begins) const;
 };
 

@@ -1,27 +1,22 @@
 #include "experiments/support/models/encoder_model.h"
 
-#include <algorithm>
 #include <filesystem>
 
 #include <fmt/core.h>
 
 #include "attention/registry.h"
+#include "experiments/support/attend/attention_catalogue.h"
 #include "experiments/support/program/cli.h"
 #include "experiments/support/program/files.h"
 #include "experiments/support/program/hugging_face.h"
 #include "experiments/support/program/program.h"
-#include "experiments/support/text/words.h"
+#include "nn/shapes_only.h"
 #include "tensor/error.h"
 #include "tensor/support/machine_memory.h"
-#include "tensor/support/suggestion.h"
 
 namespace fovea {
 
-namespace fs = std::filesystem;
-
 namespace {
-
-fs::path presets_folder() { return data_directory("presets"); }
 
 std::string preset_help() {
   std::string text =
@@ -29,27 +24,16 @@ std::string preset_help() {
       "Hugging Face publishes it (gpt2, bert, t5), whose parameters and vocabulary the training then begins with, or "
       "one of";
   for (const std::string& name : preset_names())
-    text += fmt::format("\n{}: {}", name, load_json(presets_folder() / (name + ".json")).value("about", ""));
+    text += fmt::format("\n{}: {}", name, load_json(data_directory("presets") / (name + ".json")).value("about", ""));
   return text;
 }
 
 }  // namespace
 
-std::vector<std::string> preset_names() {
-  std::vector<std::string> names;
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(presets_folder(), ignored))
-    if (entry.path().extension() == ".json") names.push_back(entry.path().stem().string());
-  std::ranges::sort(names);
-  return names;
-}
+std::vector<std::string> preset_names() { return names_of_data("presets"); }
 
 Json preset_values(const std::string& name) {
-  const bool is_file = name.ends_with(".json");
-  const fs::path path = is_file ? fs::path(name) : presets_folder() / (name + ".json");
-  const std::vector<std::string> names = preset_names();
-  require(is_file || fs::exists(path), "there is no preset '{}'; there are {}, and any .json file{}", name,
-          listed(names, ", "), did_you_mean(name, names));
+  const std::filesystem::path path = path_of_data("preset", name, preset_names());
   Json values = load_json(path);
   require(values.is_object(), "{}: expected an object with the values of flags, found {}", path.string(),
           values.type_name());
@@ -84,7 +68,8 @@ void TransformerFlags::add_sizes(Cli& cli, const std::string& dropped_out, const
   cli.option("--attention", attention,
              "attention of the encoder, as in \"gaussian(window=query, layers=1-3)\"; " + attention_note)
       .also("--encoder-attention");
-  cli.option("--list-attentions", list_attentions, "print every attention method with its options, and exit").unsaved();
+  cli.option("--list-attentions", list_attentions, "print every attention method with its options, and exit")
+      .prints(attention_catalogue);
 }
 
 void TransformerFlags::add_blocks(Cli& cli) {
@@ -191,6 +176,12 @@ void EncoderModelOptions::require_memory(int copies, std::int64_t tokens) const 
                of_heads = head_dim > 0 ? double(heads) * double(head_dim) : d;
   TransformerFlags::require_memory(layers * d * (4 * of_heads + 2 * f), copies,
                                    double(tokens) * layers * (2 * d + 4 * of_heads + f));
+}
+
+void EncoderModelOptions::check(int copies) const {
+  require_memory(copies);
+  ShapesOnly instead_of_an_encoder;
+  TransformerStack(encoder(), Place::encoder, encoder_layer(factory()));
 }
 
 TransformerOptions EncoderModelOptions::encoder() const {

@@ -80,6 +80,9 @@ struct EncoderModelOptions : TransformerFlags {
   /// four: parameters, gradients and Adam's two moments), and for the values that the layers keep for the backward pass
   /// of `tokens` tokens.
   void require_memory(int copies, std::int64_t tokens = 0) const;
+  /// Throws Error, with the flag, for sizes and attentions of which no encoder can be made, and for too little memory
+  /// as require_memory() does.
+  void check(int copies = 4) const;
   /// The encoder's sizes and dropout. Throws Error unless the heads divide the width.
   TransformerOptions encoder() const;
   /// The factory of the attentions that --attention describes.

@@ -50,6 +50,7 @@ struct Cli::Entry {
   bool is_positional = false, is_switch = false, is_list = false, is_optional = false;
   bool required = false, saved = true, configures = false, comparable = false, rare = false, given = false;
   std::function<std::string()> long_description;  ///< for --help-all; may be empty
+  std::function<std::string()> printed;           ///< by parse(), which then ends the program; may be empty
   std::function<void(const std::vector<std::string>&)> set_texts;
   std::function<Json()> get;
   std::function<std::string(const std::string&)> lasting;  ///< may be empty
@@ -170,6 +171,9 @@ Cli::Option& Cli::Option::one_of(std::vector<std::string> texts) {
 Cli::Option& Cli::Option::required() { return entry_->required = true, *this; }
 Cli::Option& Cli::Option::also(const std::string& name) { return entry_->other_name = name.substr(2), *this; }
 Cli::Option& Cli::Option::unsaved() { return entry_->saved = false, *this; }
+Cli::Option& Cli::Option::prints(std::function<std::string()> text) {
+  return entry_->printed = std::move(text), unsaved();
+}
 Cli::Option& Cli::Option::rare() { return entry_->rare = true, *this; }
 Cli::Option& Cli::Option::long_help(std::function<std::string()> text) {
   return entry_->long_description = std::move(text), *this;
@@ -431,6 +435,11 @@ void Cli::parse() {
     require(entry->given || !entry->required, "{} is required: {}", entry->flag(), entry->description);
   }
   load_own_methods();
+  for (const auto& entry : entries_)
+    if (entry->printed && entry->get() == true) {
+      fmt::print("{}", entry->printed());
+      throw HelpShown{};
+    }
 }
 
 /// Loads the shared objects of --methods. Where this process has such a flag, its objects stand for those that the

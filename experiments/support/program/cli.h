@@ -20,7 +20,7 @@
 
 namespace fovea {
 
-/// Thrown by Cli::parse() after it has printed --help. run() then exits with 0.
+/// Thrown by Cli::parse() after it has printed --help, or the text of Option::prints(). run() then exits with 0.
 struct HelpShown {};
 
 /// The types of variables that a flag can set.
@@ -61,6 +61,8 @@ class Cli {
     /// The option is not part of the configuration. For options that do not change results, such as the place of
     /// output, and for those that select another use of the program.
     Option& unsaved();
+    /// A switch that makes parse() print text(), when all else is read, and end the program. The option is unsaved.
+    Option& prints(std::function<std::string()> text);
     /// Only --help-all lists the option.
     Option& rare();
     /// --help-all prints text() instead of the description.

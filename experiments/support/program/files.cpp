@@ -1,5 +1,6 @@
 #include "experiments/support/program/files.h"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <fstream>
@@ -9,7 +10,9 @@
 #include <fmt/format.h>
 #include <zlib.h>
 
+#include "experiments/support/text/words.h"
 #include "tensor/error.h"
+#include "tensor/support/suggestion.h"
 
 namespace fovea {
 
@@ -52,6 +55,22 @@ std::filesystem::path data_directory(const std::string& name) {
     if (std::filesystem::is_directory(place / name)) return (place / name).lexically_normal();
   fail("{}: the directory is missing; copy experiments/{} of fovea's sources beside the program, into {}", name, name,
        program.string());
+}
+
+std::vector<std::string> names_of_data(const std::string& directory) {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(data_directory(directory)))
+    if (entry.path().extension() == ".json") names.push_back(entry.path().stem().string());
+  std::ranges::sort(names);
+  return names;
+}
+
+std::filesystem::path path_of_data(const std::string& kind, const std::string& name,
+                                   const std::vector<std::string>& names) {
+  if (name.ends_with(".json")) return name;
+  require(std::ranges::count(names, name) > 0, "there is no {} '{}'; there are {}, and any .json file{}", kind, name,
+          listed(names, ", "), did_you_mean(name, names));
+  return data_directory(kind + "s") / (name + ".json");
 }
 
 }  // namespace fovea

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace fovea {
 
@@ -21,5 +22,12 @@ std::string file_checksum(const std::filesystem::path& path);
 /// the prefix that the program was installed in, in the source tree that the program's build directory lies in, and in
 /// that it was built from. Throws Error if there is none.
 std::filesystem::path data_directory(const std::string& name);
+
+/// The names of the .json files in data_directory(directory), sorted.
+std::vector<std::string> names_of_data(const std::string& directory);
+/// The path of a preset or sheet (`kind`): the file NAME.json of its data_directory(), or any other .json file. Throws
+/// Error for a name that is none of `names`.
+std::filesystem::path path_of_data(const std::string& kind, const std::string& name,
+                                   const std::vector<std::string>& names);
 
 }  // namespace fovea

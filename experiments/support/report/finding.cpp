@@ -50,14 +50,15 @@ std::string prose(const Finding& finding, bool is_markdown, int level = 1) {
   std::string text = heading(finding.full_title(), level);
   if (!text.empty() && !is_markdown) text += "\n";
   for (const std::string& note : finding.notes)
-    if (!note.empty()) text += note + "\n\n";
+    if (!note.empty()) text += (is_markdown ? note + "\n" : folded_lines(note)) + "\n";
   for (const Figure& figure : finding.figures)
     if (is_markdown && !figure.file.empty()) text += markdown_picture(figure.file);
   for (const Finding::NamedTable& each : finding.tables) {
     text += heading(name_of(finding, each), level + 1);
-    text += is_markdown ? each.table.markdown() + "\n" : each.table.text();
-    text += commented(each.caption, "") + (is_markdown && !each.caption.empty() ? "\n" : "");
-    text += "\n";
+    if (is_markdown)
+      text += each.table.markdown() + "\n" + commented(each.caption, "") + (each.caption.empty() ? "" : "\n");
+    else
+      text += each.table.text() + folded_lines(each.caption) + "\n";
   }
   for (const std::string& output : finding.outputs) {
     const std::string fence(output.find("```") == std::string::npos ? 3 : 12, '`');

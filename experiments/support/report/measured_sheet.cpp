@@ -411,15 +411,20 @@ std::vector<Cell> CheckedClaim::cells() const {
 
 namespace {
 
+/// Ranks of columns (Table). Our numbers have rank 0: a terminal shows them as long as any.
+enum Rank { paper_beside_ours = 1, compared, paper_alone };
+
 /// Appends a column of the sheet as up to five of the table: the paper's number, ours, p and the interval of the
 /// difference from the first row, and the gain of the last fifth of the training.
 void add_columns(std::vector<Column<Sheet::Row>>& columns, const MeasuredSheet& measured, const Sheet::Column& column) {
   const bool has_tasks = measured.sheet.tasks.size() > 1;  // they have the paper's names, so that ours need their own
   const std::string of_task = measured.prefix(column), name = of_task + column.heading;
+  const bool has_ours = measured.has_ours(column);
   if (column.is_printed)
-    columns.push_back(
-        {name + ", paper", [&](auto& row) { return Cell::number(measured.printed(column, row), column.decimals); }});
-  if (!measured.has_ours(column)) return;
+    columns.push_back({name + ", paper",
+                       [&](auto& row) { return Cell::number(measured.printed(column, row), column.decimals); },
+                       has_ours ? paper_beside_ours : paper_alone});
+  if (!has_ours) return;
   const bool is_constant = column.metric == "parameters";  // the same for every seed
   columns.push_back({name + ", ours" + (has_tasks ? fmt::format(" ({})", measured.data(column.task)) : ""),
                      [&, is_constant](auto& row) {
@@ -431,11 +436,13 @@ void add_columns(std::vector<Column<Sheet::Row>>& columns, const MeasuredSheet& 
   const SeedRuns& first = measured.runs(column, measured.plain());
   /// A column that compares the rows that have runs with the first one.
   const auto compare = [&](const char* heading, const auto& cell) {
-    columns.push_back({of_task + heading, [&, cell](const Sheet::Row& row) {
+    columns.push_back({of_task + heading,
+                       [&, cell](const Sheet::Row& row) {
                          const bool is_compared =
                              row.name != measured.plain().name && !measured.runs(column, row).empty();
                          return is_compared ? cell(row) : Cell();
-                       }});
+                       },
+                       compared});
   };
   compare("p", [&](const Sheet::Row& row) {
     return Cell::number(p_of(first, measured.runs(column, row), first.front()->tests.front().set, column.metric), 3);
@@ -447,11 +454,13 @@ void add_columns(std::vector<Column<Sheet::Row>>& columns, const MeasuredSheet& 
   });
   const auto has_gain = [&](const Sheet::Row& row) { return !std::isnan(measured.ending(column, row).gain); };
   if (std::ranges::any_of(measured.sheet.rows, has_gain))
-    columns.push_back({of_task + "last gain", [&](const Sheet::Row& row) {
+    columns.push_back({of_task + "last gain",
+                       [&](const Sheet::Row& row) {
                          const MeasuredSheet::Ending ending = measured.ending(column, row);
                          const char* mark = ending.has_converged() ? "" : " †";
                          return std::isnan(ending.gain) ? Cell() : Cell(fmt::format("{:.2f}{}", ending.gain, mark));
-                       }});
+                       },
+                       compared});
 }
 
 }  // namespace

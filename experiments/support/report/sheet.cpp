@@ -8,7 +8,6 @@
 #include "experiments/support/program/files.h"
 #include "experiments/support/text/words.h"
 #include "tensor/error.h"
-#include "tensor/support/suggestion.h"
 
 namespace fovea {
 
@@ -19,12 +18,8 @@ namespace fs = std::filesystem;
 std::string sheets_directory() { return data_directory("sheets").string(); }
 
 std::vector<std::string> sheet_names() {
-  std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(sheets_directory())) {
-    const std::string name = entry.path().stem().string();
-    if (entry.path().extension() == ".json" && name != "recipes" && name != "items") names.push_back(name);
-  }
-  std::ranges::sort(names);
+  std::vector<std::string> names = names_of_data("sheets");
+  std::erase_if(names, [](const std::string& name) { return name == "recipes" || name == "items"; });
   return names;
 }
 
@@ -147,11 +142,7 @@ void require_consistent(const Sheet& sheet, const std::string& origin) {
 const std::map<std::string, std::string>& variables_of(const std::string& tier) { return recipes().variables.at(tier); }
 
 Sheet load_sheet(const std::string& name) {
-  const bool is_file = name.ends_with(".json");
-  const fs::path path = is_file ? fs::path(name) : fs::path(sheets_directory()) / (name + ".json");
-  const std::vector<std::string> names = sheet_names();
-  require(is_file || fs::exists(path), "there is no sheet '{}'; there are {}, and any .json file{}", name,
-          listed(names, ", "), did_you_mean(name, names));
+  const fs::path path = path_of_data("sheet", name, sheet_names());
   const Json json = load_json(path);
   Sheet sheet;
   reading_json(

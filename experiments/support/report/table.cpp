@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <numeric>
 #include <stdexcept>
+#include <type_traits>
 
 #include <fmt/format.h>
 
@@ -30,6 +33,19 @@ std::vector<std::string> folded(const std::string& text, std::size_t width) {
   const std::string lines = wrapped(text, 0, 0, width);
   const std::vector<std::string_view> all = split_columns(lines, '\n');
   return {all.begin(), all.end()};
+}
+
+/// The heading of a column in lines of at most this width, broken behind spaces, '_' and '/'.
+std::vector<std::string> folded_heading(const std::string& text, std::size_t width) {
+  std::vector<std::string> lines{""};
+  for (std::size_t at = 0, end = 0; at < text.size(); at = end) {
+    end = std::min(text.find_first_of(" _/", at), text.size() - 1) + 1;
+    std::string part = text.substr(at, end - at);
+    if (!lines.back().empty() && display_width(trimmed(lines.back() + part)) > width) lines.emplace_back();
+    lines.back() += part;
+  }
+  for (std::string& line : lines) line = trimmed(line);
+  return lines;
 }
 
 /// Escapes Markdown's signs: without this, `heads(global*4, gaussian*4)` would be half italic.
@@ -99,6 +115,13 @@ std::string Cell::shown() const {
   return deviation_.empty() ? text : text + " ± " + deviation_;
 }
 
+std::string folded_lines(const std::string& text) {
+  std::string lines;
+  for (const std::string_view line : split_columns(text, '\n'))
+    if (!line.empty()) lines += wrapped(line, 0, 0, terminal_columns) + "\n";
+  return lines;
+}
+
 /// The widths of a column and of its parts: "80.31", "0.42" behind the ±.
 struct Table::Layout {
   bool is_numeric = false;
@@ -115,7 +138,9 @@ struct Table::Layout {
   }
 };
 
-Table::Table(std::vector<std::string> headings) : headings_(std::move(headings)) {
+Table::Table(std::vector<std::string> headings, std::vector<int> ranks)
+    : headings_(std::move(headings)), ranks_(std::move(ranks)) {
+  ranks_.resize(headings_.size());
   for (std::string& heading : headings_) heading = printable(heading);
 }
 
@@ -143,23 +168,36 @@ bool Table::has_deviations(std::size_t column) const {
 Table::Layout Table::layout(std::size_t column) const {
   Layout layout;
   layout.is_numeric = is_numeric(column);
-  layout.column = display_width(headings_[column]);
   for (const auto& row : rows_) {
     const Cell& cell = row[column];
-    layout.value = std::max(layout.value, display_width(cell.is_empty() ? nothing : cell.text_));
-    layout.deviation = std::max(layout.deviation, display_width(cell.deviation_));
+    layout.value =
+        std::max(layout.value, display_width(layout.is_numeric && !cell.is_empty() ? cell.text_ : cell.shown()));
+    if (layout.is_numeric) layout.deviation = std::max(layout.deviation, display_width(cell.deviation_));
   }
-  std::size_t tail = layout.deviation > 0 ? 3 + layout.deviation : 0;  // " ± "
-  layout.column = std::max(layout.column, layout.value + tail);
+  layout.column = layout.value + (layout.deviation > 0 ? 3 + layout.deviation : 0);  // " ± "
   return layout;
 }
 
-std::pair<std::vector<Table::Layout>, std::size_t> Table::layouts(std::size_t most_of_text) const {
+namespace {
+
+constexpr std::size_t narrowest_text = 24, longest_word = 32, narrowest_heading = 8;
+
+}  // namespace
+
+std::pair<std::vector<Table::Layout>, std::size_t> Table::layouts(std::size_t most) const {
   std::vector<Layout> all;
   std::size_t width = 0;
   for (std::size_t c = 0; c < headings_.size(); ++c) {
     Layout& one = all.emplace_back(layout(c));
-    if (!one.is_numeric) one.column = std::min(one.column, most_of_text);
+    if (const std::size_t folds_to = std::max(most, narrowest_text); !one.is_numeric && one.column > folds_to) {
+      one.column = folds_to;
+      for (const auto& row : rows_)  // a word stays whole: a short one widens the column, a longer one runs over
+        for (const std::string& line : folded(row[c].shown(), folds_to))
+          if (const std::size_t word = display_width(line); word <= longest_word)
+            one.column = std::max(one.column, word);
+    }
+    for (const std::string& line : folded_heading(headings_[c], std::max(most, one.column)))
+      one.column = std::max(one.column, display_width(line));
     width += (c > 0 ? column_gap.size() : 0) + one.column;
   }
   return {all, width};
@@ -177,39 +215,44 @@ Table Table::transposed() const {
   return table;
 }
 
-Table Table::first_columns(std::size_t count) const {
-  const auto first = [&](const auto& all) { return std::vector(all.begin(), all.begin() + std::ptrdiff_t(count)); };
-  Table table(first(headings_));
-  for (const auto& row : rows_) table.row(first(row));
+Table Table::of_columns(const std::vector<std::size_t>& places) const {
+  const auto chosen = [&](const auto& all) {
+    std::decay_t<decltype(all)> some;
+    for (const std::size_t place : places) some.push_back(all[place]);
+    return some;
+  };
+  Table table(chosen(headings_));
+  for (const auto& row : rows_) table.row(chosen(row));
   table.rules_ = rules_;
   return table;
 }
 
-namespace {
-
-constexpr std::size_t widest = 120, narrowest_text = 24;
-
-}  // namespace
+bool Table::fits() const { return layouts(narrowest_heading).second <= terminal_columns; }
 
 std::string Table::text() const {
-  const auto fits = [](const Table& table) { return table.layouts(narrowest_text).second <= widest; };
-  std::size_t count = headings_.size();
-  if (fits(*this) || count == 1) return folded_text();
-  if (const Table turned = transposed(); fits(turned)) return turned.folded_text();
-  while (count > 1 && !fits(first_columns(count))) --count;
-  std::string text = first_columns(count).folded_text(), note = fmt::format("Not shown, to fit {} columns: ", widest);
-  for (std::size_t c = count; c < headings_.size(); ++c) note += (c > count ? ", " : "") + headings_[c];
-  for (const std::string& line : folded(note + ". --out table.csv of report and analyze has all.", widest))
-    text += line + "\n";
-  return text;
+  if (fits() || headings_.size() == 1) return folded_text();
+  if (const Table turned = transposed(); turned.fits()) return turned.folded_text();
+  std::vector<std::size_t> shown(headings_.size());
+  std::iota(shown.begin(), shown.end(), std::size_t{0});
+  while (shown.size() > 1 && !of_columns(shown).fits()) {
+    const auto next = std::max_element(shown.rbegin(), shown.rend() - 1,
+                                       [&](std::size_t one, std::size_t other) { return ranks_[one] < ranks_[other]; });
+    shown.erase(std::next(next).base());
+  }
+  std::vector<std::string> left_out;
+  for (std::size_t c = 0; c < headings_.size(); ++c)
+    if (std::ranges::count(shown, c) == 0) left_out.push_back(headings_[c]);
+  return of_columns(shown).folded_text() +
+         folded_lines(fmt::format("Not shown, to fit {} columns: {}. --out table.csv of report and analyze has all.",
+                                  terminal_columns, fmt::join(left_out, ", ")));
 }
 
 std::string Table::folded_text() const {
-  std::size_t most_of_text = widest;  // texts are folded as little as necessary
-  while (most_of_text > narrowest_text && layouts(most_of_text).second > widest) --most_of_text;
-  const std::vector<Layout> columns = layouts(most_of_text).first;
+  std::size_t most = terminal_columns;  // nothing is folded more than necessary
+  while (most > narrowest_heading && layouts(most).second > terminal_columns) --most;
+  const std::vector<Layout> columns = layouts(most).first;
   std::string result, rule;
-  for (std::size_t width = layouts(most_of_text).second; width > 0; --width) rule += "─";
+  for (std::size_t width = layouts(most).second; width > 0; --width) rule += "─";
   const auto append = [&](const std::vector<std::vector<std::string>>& cells) {
     std::size_t height = 1;
     for (const auto& lines : cells) height = std::max(height, lines.size());
@@ -223,8 +266,8 @@ std::string Table::folded_text() const {
   };
   std::vector<std::vector<std::string>> cells;
   for (std::size_t c = 0; c < headings_.size(); ++c)
-    cells.push_back(columns[c].is_numeric ? std::vector{on_the_right(headings_[c], columns[c].column)}
-                                          : folded(headings_[c], columns[c].column));
+    for (std::string& line : cells.emplace_back(folded_heading(headings_[c], columns[c].column)))
+      if (columns[c].is_numeric) line = on_the_right(line, columns[c].column);
   append(cells);
   result += rule + "\n";
   for (std::size_t r = 0; r < rows_.size(); ++r) {

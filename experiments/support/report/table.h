@@ -40,11 +40,18 @@ class Cell {
   bool is_number_ = false;
 };
 
+/// The widest line of a text for a terminal.
+constexpr std::size_t terminal_columns = 120;
+
+/// The text for a terminal below a table: its lines, each ended and folded to terminal_columns. Empty for no text.
+std::string folded_lines(const std::string& text);
+
 /// Rows under headings. Columns of numbers are aligned to the right, or at their ±, other columns to the left. Control
 /// characters in texts are shown as pictures.
 class Table {
  public:
-  explicit Table(std::vector<std::string> headings);
+  /// A column's rank decides when text() leaves it out: the highest ranks first. Without ranks all are alike.
+  explicit Table(std::vector<std::string> headings, std::vector<int> ranks = {});
 
   /// Appends a row. Throws std::logic_error unless it has one cell for each heading.
   Table& row(std::vector<Cell> cells);
@@ -52,8 +59,9 @@ class Table {
   Table& rule();
   bool is_empty() const { return rows_.empty(); }
 
-  /// The table for a terminal, with a line break at the end. It fits 120 columns: long texts are folded, or a table of
-  /// a few long rows is turned, or the last columns are left out, and a line names them.
+  /// The table for a terminal, with a line break at the end. It fits terminal_columns: headings and long texts are
+  /// folded, or a table of a few long rows is turned, or columns are left out, and a line names them: those of the
+  /// highest rank first, and of these the last.
   std::string text() const;
   std::string markdown() const;
   /// The table as a tabular environment of LaTeX, with the lines of the package booktabs.
@@ -72,14 +80,18 @@ class Table {
   bool has_rule_before(std::size_t row) const;
   bool has_deviations(std::size_t column) const;
   Layout layout(std::size_t column) const;
-  /// The layouts of all columns, with texts of at most `most_of_text` columns, and the width of the table.
-  std::pair<std::vector<Layout>, std::size_t> layouts(std::size_t most_of_text) const;
-  /// The text in as many columns as it takes with folded texts.
+  /// The layouts of all columns, with headings and texts folded to `most` columns where this is possible, and the width
+  /// of the table.
+  std::pair<std::vector<Layout>, std::size_t> layouts(std::size_t most) const;
+  bool fits() const;
+  /// The text in as many columns as it takes with folded headings and texts.
   std::string folded_text() const;
   Table transposed() const;
-  Table first_columns(std::size_t count) const;
+  /// The table with these columns alone.
+  Table of_columns(const std::vector<std::size_t>& places) const;
 
   std::vector<std::string> headings_;
+  std::vector<int> ranks_;  ///< of the columns
   std::vector<std::vector<Cell>> rows_;
   std::vector<std::size_t> rules_;  ///< a line comes before each of these rows
 };
@@ -92,12 +104,14 @@ template <class Value>
 struct Column {
   std::string heading;
   std::function<Cell(const Value&)> cell;
+  int rank = 0;
 };
 template <class Value>
 Table table_of(const std::vector<Column<Value>>& columns, const std::vector<Value>& values) {
   std::vector<std::string> headings;
-  for (const Column<Value>& column : columns) headings.push_back(column.heading);
-  Table table(headings);
+  std::vector<int> ranks;
+  for (const Column<Value>& column : columns) headings.push_back(column.heading), ranks.push_back(column.rank);
+  Table table(headings, ranks);
   for (const Value& value : values) {
     std::vector<Cell> cells;
     for (const Column<Value>& column : columns) cells.push_back(column.cell(value));

@@ -81,7 +81,8 @@ Finding::NamedTable statement_table(NeededRuns& needed, const std::vector<const 
       known.push_back(std::move(one));
     }
   std::string legend =
-      "Open, “1.3 would show”: a true difference of 1.3 would be found in four of five such experiments. “The paper's is "
+      "Open, “1.3 would show”: a true difference of 1.3 would be found in four of five such experiments. “The paper's "
+      "is "
       "outside”: the difference in the paper lies outside of our interval.";
   if (missing > 0) legend += " " + counted(std::size_t(missing), "statement") + " more: not measured.";
   return {"", table, legend};
@@ -108,7 +109,8 @@ Finding page_on(NeededRuns& needed, const std::vector<Item>& items) {
     const std::string paper = sheet->name.substr(0, sheet->name.find('-'));
     if (known.insert(paper).second) papers.notes.push_back(own_words(needed, paper));
   }
-  Finding statements{.title = "Statements of the papers, and ours about their methods", .tables = {statement_table(needed, sheets)}};
+  Finding statements{.title = "Statements of the papers, and ours about their methods",
+                     .tables = {statement_table(needed, sheets)}};
   page.sections = {papers, statements, {.title = "How this was made", .notes = {making_of(needed)}}};
   return page;
 }

@@ -7,7 +7,6 @@
 
 #include "experiments/support/analysis/analyzed_run.h"
 #include "experiments/support/analysis/task.h"
-#include "experiments/support/attend/attention_catalogue.h"
 #include "experiments/support/models/classification.h"
 #include "experiments/support/models/trained_model.h"
 
@@ -31,7 +30,6 @@ Task classifier_task(const std::string& name, const std::string& about, Train tr
   auto program = [about, train](Cli& cli) {
     Experiment<Options> experiment(cli, about);
     const Options& options = experiment.options();
-    if (options.model.list_attentions) return fmt::print("{}", attention_catalogue());
     experiment.check([](const Options& row) { row.check(); });
     if (!options.label.empty()) {
       warn_of_training_flags(cli, false);

@@ -5,7 +5,6 @@
 
 #include "experiments/support/analysis/analyzed_run.h"
 #include "experiments/support/analysis/task.h"
-#include "experiments/support/attend/attention_catalogue.h"
 #include "experiments/support/models/sequence_options.h"
 #include "experiments/support/models/sequence_testing.h"
 
@@ -18,7 +17,6 @@ Task sequence_task(const std::string& name, const std::string& about, Train trai
   auto program = [about, train](Cli& cli) {
     Experiment<Options> experiment(cli, about);
     const Options& options = experiment.options();
-    if (options.model.list_attentions) return fmt::print("{}", attention_catalogue());
     const Use use = options.trained.use(cli);
     if (use == Use::decoding) return decode_texts(options);
     if (use == Use::sampling) return sample_texts(options);

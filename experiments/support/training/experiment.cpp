@@ -422,7 +422,7 @@ void ExperimentBase::write_table(const std::vector<RunResult>& results, const st
   require(!all_failed(rows), "{}", rows.front().runs.front().failure);
   ComparisonReport report{.title = cli_.program(), .groups = {{"", rows}}};
   if (trials.size() > rows.size()) report.trials = trials;
-  fmt::print("\n{}{}", comparison_table(rows).text(), comparison_caption(rows));
+  fmt::print("\n{}{}", comparison_table(rows).text(), folded_lines(comparison_caption(rows)));
   if (trials.size() > rows.size()) fmt::print("\n{}", trials_table(trials).text());
   std::fflush(stdout);
   Finding page = finding_of(report);
@@ -450,7 +450,7 @@ void ExperimentBase::test(bool json, const Body& body) {
   }
   if (json) return;
   const std::vector<ComparedRow> rows = grouped(results);
-  fmt::print("\n{}{}", comparison_table(rows).text(), comparison_caption(rows));
+  fmt::print("\n{}{}", comparison_table(rows).text(), folded_lines(comparison_caption(rows)));
 }
 
 }  // namespace fovea
