@@ -15,7 +15,7 @@ struct MapOfWeights {
 std::vector<MapOfWeights> maps_of_weights(const AttentionContext& in, const std::shared_ptr<const Plan>& plan,
                                           const AttentionDropout& dropout);
 
-/// Why the maps of a plan cannot be computed one after the other, a string literal; null: they can, or there is one.
+/// Why the maps of a plan cannot be computed one after the other, a string literal; null: they can, or the plan has one map.
 const char* obstacle_of_maps(const Plan& plan, bool traces_rows);
 
 /// The dropout of some heads of a call with the context `in`.

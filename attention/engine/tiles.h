@@ -60,7 +60,7 @@ struct TileKernelReport {
   int rows = 0, columns = 0;  ///< of the pairs that a block computes at a time
   int registers = 0, spilled_bytes = 0, shared_bytes = 0;
   double seconds = 0;  ///< of compilation
-  std::string code;    ///< of the machine, a cubin
+  std::string code;    ///< machine code (cubin)
 };
 
 /// The kernels of a device.

@@ -474,7 +474,8 @@ BOOST_AUTO_TEST_CASE(a_terminal_shows_our_numbers_as_long_as_any) {
     const Sheet sheet = load_sheet(name);
     std::vector<RunResult> runs;
     for (const Sheet::Row& row : sheet.rows) runs.push_back(run_for(name_of(sheet, sheet.tasks[0], row)));
-    const std::string text = sheet_table(sheet, runs_of(sheet, runs)).text();
+    std::string text = sheet_table(sheet, runs_of(sheet, runs)).text();
+    std::ranges::replace(text, '\n', ' ');  // the line may be folded between the words
     BOOST_TEST(!contains(text.substr(std::min(text.find("Not shown"), text.size())), ", ours"), text);
   }
 }

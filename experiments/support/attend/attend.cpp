@@ -18,6 +18,7 @@
 #include "experiments/support/attend/attention_catalogue.h"
 #include "experiments/support/program/json_file.h"
 #include "experiments/support/program/program.h"
+#include "experiments/support/program/run_directory.h"
 #include "experiments/support/report/attention_view.h"
 #include "experiments/support/text/words.h"
 #include "tensor/cpu/threads.h"

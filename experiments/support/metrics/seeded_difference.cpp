@@ -101,12 +101,14 @@ struct SeedPart {
   double degrees;
 };
 
-/// Whether the seeds of a row differ more than those of other rows, beyond chance: an F test at the level of 1 %.
-/// `variance` is that of the other rows, with its degrees of freedom.
-bool is_uneven(const SeededScore& row, double variance, double degrees) {
-  if (row.values.size() < 2 || degrees < 1) return false;
-  const boost::math::fisher_f ratio(degrees_of(row), degrees);
-  return variance_within_rows({row.values}) > variance * boost::math::quantile(ratio, 0.99);
+/// Whether the seeds of a row differ more than those of the other rows, beyond chance: an F test at the level of 1 %.
+/// `squares` is the sum over all rows of the squares within them, with its degrees of freedom.
+bool is_uneven(const SeededScore& row, double squares, double degrees) {
+  const double own = degrees_of(row), others = degrees - own;
+  if (own < 1 || others < 1) return false;
+  const double variance = variance_within_rows({row.values}), of_others = (squares - variance * own) / others;
+  // without a difference in any other row, nothing is known about chance
+  return of_others > 0 && variance > of_others * boost::math::quantile(boost::math::fisher_f(own, others), 0.99);
 }
 
 /// `has_examples`: the difference has a part that comes from the examples, and it is added elsewhere.
@@ -117,7 +119,7 @@ SeedPart seed_part(const SeededScore& left, const SeededScore& right, const Seed
   for (const SeededScore* row : {&left, &right}) {
     SeedSpread::Part part = spread.within_rows;
     const double seeds = double(row->values.size());
-    if (is_uneven(*row, part.variance, part.degrees)) {
+    if (std::ranges::count(spread.uneven, row->values) > 0) {
       part = {variance_within_rows({row->values}), part.from_examples, degrees_of(*row)};
       are_apart = true;
     }
@@ -146,10 +148,12 @@ SeedSpread seed_spread(std::span<const SeededScore> rows, const BootstrapOptions
   ResampledRows resampled_rows;
   for (const SeededScore& row : rows) {
     if (row.values.size() < 2) continue;
-    const double own = degrees_of(row), others = all_degrees - own;
-    if (is_uneven(row, (squares - variance_within_rows({row.values}) * own) / others, others)) continue;
+    if (is_uneven(row, squares, all_degrees)) {
+      spread.uneven.push_back(row.values);
+      continue;
+    }
     resampled_rows.push_back(resampled(row, options));
-    degrees += own;
+    degrees += degrees_of(row);
   }
   spread.within_rows = part_of(resampled_rows, degrees, variance_within_rows);
   if (const ResampledRows complete = complete_rows(resampled_rows); !complete.empty())

@@ -44,8 +44,9 @@ struct SeedSpread {
     double from_examples = 0;  ///< r
     double degrees = 0;        ///< of freedom; 0: too few rows and seeds
   };
-  Part within_rows;  ///< between the seeds of a row
-  Part paired;       ///< for differences between rows with the same seeds
+  Part within_rows;                         ///< between the seeds of a row
+  Part paired;                              ///< for differences between rows with the same seeds
+  std::vector<std::vector<double>> uneven;  ///< the values of the rows that are left out
 };
 SeedSpread seed_spread(std::span<const SeededScore> rows, const BootstrapOptions& options = {});
 

@@ -172,6 +172,7 @@ Cli::Option& Cli::Option::required() { return entry_->required = true, *this; }
 Cli::Option& Cli::Option::also(const std::string& name) { return entry_->other_name = name.substr(2), *this; }
 Cli::Option& Cli::Option::unsaved() { return entry_->saved = false, *this; }
 Cli::Option& Cli::Option::prints(std::function<std::string()> text) {
+  entry_->comparable = false;
   return entry_->printed = std::move(text), unsaved();
 }
 Cli::Option& Cli::Option::rare() { return entry_->rare = true, *this; }
