@@ -15,7 +15,8 @@ struct MapOfWeights {
 std::vector<MapOfWeights> maps_of_weights(const AttentionContext& in, const std::shared_ptr<const Plan>& plan,
                                           const AttentionDropout& dropout);
 
-/// Why the maps of a plan cannot be computed one after the other, a string literal; null: they can, or the plan has one map.
+/// Why the maps of a plan cannot be computed one after the other, a string literal; null: they can, or there is only
+/// one.
 const char* obstacle_of_maps(const Plan& plan, bool traces_rows);
 
 /// The dropout of some heads of a call with the context `in`.
