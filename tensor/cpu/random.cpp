@@ -102,7 +102,7 @@ void dropout_factors(const DropoutMask& mask, std::int64_t row, std::int64_t fir
   const T scale = static_cast<T>(mask.scale());
   const std::uint32_t threshold = mask.threshold();
   if (threshold == 0) return std::fill(out + first, out + end, scale);
-  const std::int64_t first_of_row = row * mask.groups_in_row();
+  const std::int64_t first_of_row = mask.number_in_whole(row * mask.groups_in_row());
   constexpr std::int64_t group_size = DropoutMask::group, lanes = DropoutMask::lanes;
   // The bounds are variables, because GCC makes scalar code of a loop over 16 lanes.
   auto write = [&](const std::uint32_t* words, int shift, std::int64_t lane, std::int64_t last, T* to) {

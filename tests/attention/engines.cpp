@@ -381,7 +381,8 @@ BOOST_AUTO_TEST_CASE(both_engines_draw_the_same_dropout) {
   for (const char* specification :
        {"global", "relative(clip=3)+gaussian", "window", "window(use=additive)", "additive", "laplace",
         "heads(gaussian_location*1, location(longest=40)*1)", "fine_grained(hidden=2)",
-        "heads(fine_grained*1, general*1)", "general+flexible", "heads(gaussian+flexible(detach_focus=true)*1, dot*1)"})
+        "heads(fine_grained*1, general*1)", "general+flexible", "heads(gaussian+flexible(detach_focus=true)*1, dot*1)",
+        "differential", "differential(heads=2)+relative(clip=2)"})
     for (const Sizes& sizes : all_sizes) {
       bool cross = std::string(specification).find("flexible") != std::string::npos;
       Place place = cross ? Place::cross : Place::encoder;

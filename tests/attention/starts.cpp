@@ -1,6 +1,8 @@
 // Methods that learn where or how wide to look start near plain attention or at a stated width, every parameter gets a
 // gradient, and after 200 updates at a high learning rate few of their numbers are saturated.
 #include <cmath>
+#include <map>
+#include <string>
 
 #include <boost/test/unit_test.hpp>
 #include <fmt/core.h>
@@ -150,6 +152,22 @@ BOOST_AUTO_TEST_CASE(every_parameter_gets_a_gradient_at_the_start) {
       BOOST_TEST_MESSAGE(start.specification << ' ' << p.name << " ratio " << ratio);
       BOOST_TEST((ratio > 2e-3 && ratio < 100), start.specification << ": " << p.name << ": " << ratio);
     }
+  }
+}
+
+// Local logits are added to logits that learn at the full rate, and pointers' changes are summed over the row.
+BOOST_AUTO_TEST_CASE(what_a_window_adds_to_the_logits_learns_slowly) {
+  for (bool published : {false, true}) {
+    std::map<std::string, double> rates;  // of the two factors of a product, multiplied
+    const std::string specification =
+        fmt::format("window(use=additive, segment=5, published_initial={})", published ? "true" : "false");
+    for (const NamedParameter& p : initial(specification, Place::cross)->parameters())
+      for (const char* product : {"left_", "right_", "local_"})
+        if (p.name.find(std::string("window.") + product) == 0 && p.name.ends_with(".weight"))
+          rates[product] = rates.contains(product) ? rates[product] * p.rate : p.rate;
+    BOOST_TEST(rates.size() == 3u);
+    for (const auto& [product, rate] : rates)
+      BOOST_TEST(std::abs(rate - (published ? 1 : rate_of_reading(d))) < 1e-12, product << rate);
   }
 }
 
