@@ -10,6 +10,7 @@
 #include "autograd/node.h"
 #include "autograd/operations.h"
 #include "autograd/scope_times.h"
+#include "tensor/formula/arithmetic.h"
 #include "tensor/kernels.h"
 #include "tensor/map.h"
 #include "tensor/reduce.h"

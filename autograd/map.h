@@ -15,6 +15,14 @@ Tensor map_values(const F& f, const In&... x) {
   return map(f, static_cast<const Variable&>(x).value_for(F::name)...);
 }
 
+struct Add;
+struct Subtract;
+struct Multiply;
+struct Divide;
+struct GradientTimes;
+struct GradientOver;
+struct Affine;
+
 // map() of an arithmetic functor calls map_by_rule(), which records a backward rule written by hand (operations.cpp).
 // Such a rule reads fewer operands than the derivative by dual numbers, and can be differentiated any number of times.
 Variable map_by_rule(const Add&, const Variable& a, const Variable& b);
@@ -47,7 +55,7 @@ Variable map(const F& f, const Variable& first, const In&... rest) {
     return record(F::name, std::move(value), {first, rest...}, std::move(rule));
   } else {
     return record(F::name, std::move(value), {first, rest...}, [](const Gradients&, const Node&) -> Gradients {
-      fail("{}: element-wise functions are differentiated twice, not three times", F::name);
+      fail("{}: element-wise functions are differentiated twice, not three times", std::string_view(F::name));
     });
   }
 }

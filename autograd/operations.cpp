@@ -2,11 +2,16 @@
 
 #include <cmath>
 
+#include "autograd/map.h"
 #include "tensor/comparison.h"
 #include "tensor/constant.h"
+#include "tensor/formula/arithmetic.h"
+#include "tensor/formula/functions.h"
+#include "tensor/formula/reductions.h"
 #include "tensor/gemm.h"
 #include "tensor/random.h"
 #include "tensor/range.h"
+#include "tensor/reduce.h"
 #include "tensor/requirements.h"
 
 namespace fovea {
@@ -252,8 +257,9 @@ Shape kept_shape(const char* what, const Variable& x, const std::vector<int>& di
 Variable sum_for(const char* what, const Variable& x, const std::vector<int>& dims, bool keep) {
   const Shape kept = kept_shape(what, x, dims);
   const formula::Sum formula;
+  const auto& kernels = formula_kernels<formula::Sum>(&Kernels::reductions);
   return record(
-      "sum", reduce_by(&formula, place_of<formula::Sum>(formula::Reductions{}), what, x.value(), dims, keep), {x},
+      "sum", reduce_by(kernels, &formula, what, x.value(), dims, keep), {x},
       [kept](const Variable& g, const Node& node) { return broadcast_to(reshape(g, kept), node.inputs()[0].shape); });
 }
 

@@ -5,10 +5,8 @@
 #include <span>
 #include <vector>
 
-#include "autograd/map.h"
 #include "autograd/variable.h"
 #include "tensor/formula/philox.h"
-#include "tensor/reduce.h"
 
 namespace fovea {
 

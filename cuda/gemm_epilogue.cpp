@@ -4,6 +4,8 @@
 // cuBLASLt's results repeat bit for bit on one type of GPU with one version of the library (cuBLAS's documentation,
 // "Results Reproducibility"): an algorithm adds in a fixed order, and its workspace is ours. Which algorithm runs
 // depends on the problem only. Of the addresses, it depends on whether all of them are multiples of 16 bytes.
+#include "cuda/gemm_epilogue.h"
+
 #include <map>
 #include <mutex>
 #include <optional>
@@ -11,7 +13,6 @@
 #include <cublasLt.h>
 
 #include "cuda/matrix_operand.h"
-#include "tensor/kernels.h"
 
 namespace fovea::cuda {
 
@@ -160,21 +161,16 @@ bool multiply(const Tensor& left, const Tensor& right, Tensor& c, cublasLtEpilog
   return multiply({transposed_layout(b), transposed_layout(a), d, epilogue, compute_type_of_f32(), at.alignment()}, at);
 }
 
-/// Whether cuBLASLt may have an algorithm. It is asked only for f32, and not where the result or the inner dimension is
-/// empty.
-bool may_have_epilogue(const Tensor& a, const Tensor& c) {
-  return c.dtype() == DType::f32 && c.elements() > 0 && a.size(1) > 0;
-}
+}  // namespace
 
-bool gemm_plus_bias(const Tensor& a, const Tensor& b, const Tensor& bias, Tensor& c) {
-  if (!may_have_epilogue(a, c)) return false;
-  const Tensor vector = bias.contiguous();  // one element for each row of cᵀ
-  return multiply(a, b, c, CUBLASLT_EPILOGUE_BIAS, vector.data<float>());
-}
-
-Tensor gemm_with_column_sums(const Tensor& a, const Tensor& b, Tensor& c) {
+bool gemm_with_epilogue(const Tensor& a, const Tensor& b, Tensor& c, const GemmForm& form) {
+  if (c.dtype() != DType::f32 || c.elements() == 0 || a.size(1) == 0) return false;
+  if (form.bias) {
+    const Tensor vector = form.bias->contiguous();  // one element for each row of cᵀ
+    return multiply(a, b, c, CUBLASLT_EPILOGUE_BIAS, vector.data<float>());
+  }
   const bool has_rows = fits(c, -1, -2);
-  if (!may_have_epilogue(a, c) || !(has_rows || fits(c, -2, -1))) return {};
+  if (!has_rows && !fits(c, -2, -1)) return false;
   Tensor sums = Tensor::empty({b.size(1)}, DType::f32, Device::cuda);
   float* vector = sums.mutable_data<float>();
   // In cᵀ = bᵀ aᵀ the first factor, A, is bᵀ, and its rows are summed. If columns of c are contiguous, c = a b itself
@@ -183,14 +179,8 @@ Tensor gemm_with_column_sums(const Tensor& a, const Tensor& b, Tensor& c) {
   const bool is_computed =
       has_rows ? multiply(a, b, c, CUBLASLT_EPILOGUE_BGRADA, vector)
                : multiply(b.transpose(0, 1), a.transpose(0, 1), transposed, CUBLASLT_EPILOGUE_BGRADB, vector);
-  return is_computed ? sums : Tensor();
+  if (is_computed) *form.column_sums = sums;
+  return is_computed;
 }
-
-const Provide provide(Device::cuda, [](Kernels& table) {
-  table.gemm_plus_bias = gemm_plus_bias;
-  table.gemm_with_column_sums = gemm_with_column_sums;
-});
-
-}  // namespace
 
 }  // namespace fovea::cuda

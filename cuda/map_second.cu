@@ -1,5 +1,6 @@
 // The GPU's kernels for second derivatives of the element-wise formulas.
 #include "cuda/map_kernel.h"
+#include "tensor/formula/functors.h"
 
 namespace fovea::cuda {
 

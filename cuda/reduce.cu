@@ -11,6 +11,7 @@
 #include "cuda/launch.h"
 #include "cuda/piece_table.h"
 #include "cuda/shared_memory.h"
+#include "tensor/formula/reductions.h"
 #include "tensor/provide.h"
 #include "tensor/reduce.h"
 #include "tensor/reduction_loops.h"
@@ -318,7 +319,7 @@ void global_norm(std::span<const Tensor> tensors, Tensor& out) {
 }
 
 const Provide provide(Device::cuda, [](Kernels& table) {
-  provide_list(table.reductions, formula::Reductions{},
+  provide_list(table, &Kernels::reductions, formula::Reductions{},
                [](const auto& op, const Tensor& in, Tensor& out) { reduce(op, in, out); });
   table.global_norm = global_norm;
 });

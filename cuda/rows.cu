@@ -4,6 +4,7 @@
 // step of the preset mini (`benchmark step --launches`).
 #include "autograd/operations/row_formulas.h"
 #include "cuda/row.h"
+#include "tensor/provide.h"
 
 namespace fovea::cuda {
 
@@ -133,7 +134,8 @@ void run(const Formula& formula, const RowOperands& given) {
 
 const Provide provide(Device::cuda, [](Kernels& table) {
   const auto run_formula = [](const auto& f, const RowOperands& operands) { run(f, operands); };
-  std::apply([&](auto... list) { (provide_rows(table.device, list, run_formula), ...); }, formula::RowFormulas{});
+  std::apply([&](auto... list) { (provide_list(table, &Kernels::rows, list, run_formula), ...); },
+             formula::RowFormulas{});
 });
 
 }  // namespace

@@ -9,6 +9,8 @@
 #include "autograd/operations/softmax.h"
 #include "experiments/benchmark.h"
 #include "tensor/comparison.h"
+#include "tensor/formula/functors.h"
+#include "tensor/formula/optimizers.h"
 #include "tensor/gemm.h"
 #include "tensor/kernels.h"
 #include "tensor/map.h"
@@ -137,7 +139,7 @@ void benchmark_kernels(Cli& cli) {
   std::map<std::string, Timing> all = timings(device, rows);
   Tensor x = Tensor::full({rows, columns}, 0.75, DType::f32, device);
   for_functors<0>(ElementwiseFunctors{}, [&]<class F, int inputs>(TypedFunctor<F, inputs>) {
-    all[F::name] = timing_of<F>(x, std::make_index_sequence<inputs>{});
+    all[F::name.text] = timing_of<F>(x, std::make_index_sequence<inputs>{});
   });
   const double ceiling = rate(all.at("copy_bytes"), device, rows);
   auto add = [&](const char* name, bool exists) {
@@ -151,7 +153,7 @@ void benchmark_kernels(Cli& cli) {
   };
   auto add_functor = [&]<class F, int inputs>(TypedFunctor<F, inputs>) { add(F::name, true); };
   for_functors<0>(ElementwiseFunctors{}, add_functor);
-  for_functors<0>(formula::SeveralFormulas{}, add_functor);
+  for_functors<0>(Joined<formula::LstmFormulas, formula::OptimizerFormulas>{}, add_functor);
   for (const KernelEntry* entry : kernels(device).entries()) add(entry->name(), entry->exists());
   fmt::print("{}", table.text());
 }

@@ -8,7 +8,10 @@
 #include "autograd/operations.h"
 #include "autograd/operations/gather.h"
 #include "autograd/operations/softmax.h"
+#include "tensor/formula/arithmetic.h"
 #include "tensor/formula/philox.h"
+#include "tensor/map.h"
+#include "tensor/reduce.h"
 #include "tensor/top_k.h"
 
 namespace fovea {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "autograd/map.h"
 #include "autograd/operations.h"
 
 namespace fovea {

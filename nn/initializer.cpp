@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "tensor/formula/arithmetic.h"
 #include "tensor/map.h"
 
 namespace fovea {

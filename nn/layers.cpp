@@ -1,8 +1,9 @@
 #include "nn/layers.h"
 
-#include "autograd/node.h"
+#include "autograd/map.h"
 #include "autograd/operations.h"
 #include "tensor/constant.h"
+#include "tensor/formula/functions.h"
 #include "tensor/gemm.h"
 
 namespace fovea {

@@ -7,7 +7,9 @@
 #include "autograd/operations/gather.h"
 #include "tensor/comparison.h"
 #include "tensor/constant.h"
+#include "tensor/formula/arithmetic.h"
 #include "tensor/gemm.h"
+#include "tensor/map.h"
 #include "tensor/reduce.h"
 
 namespace fovea {

@@ -7,7 +7,9 @@
 #include "nn/lengths.h"
 #include "tensor/comparison.h"
 #include "tensor/constant.h"
+#include "tensor/formula/arithmetic.h"
 #include "tensor/gemm.h"
+#include "tensor/map.h"
 
 namespace fovea {
 

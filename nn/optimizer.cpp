@@ -6,6 +6,7 @@
 #include <map>
 #include <unordered_map>
 
+#include "tensor/formula/arithmetic.h"
 #include "tensor/map.h"
 #include "tensor/reduce.h"
 

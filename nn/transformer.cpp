@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "autograd/map.h"
 #include "autograd/operations.h"
 #include "autograd/recompute.h"
 #include "nn/auxiliary_losses.h"

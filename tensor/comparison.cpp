@@ -12,8 +12,7 @@ template <class F>
 Tensor run(const F& f, const Shape& shape, DType dtype, const std::array<const Tensor*, F::inputs>& in) {
   Tensor out = Tensor::empty(shape, dtype, in[0]->device());
   Tensor* const outputs[] = {&out};
-  constexpr int place = place_of<F>(formula::TruthFormulas{});
-  if (out.elements() > 0) kernels(out.device()).truths[place](&f, outputs, in.data());
+  if (out.elements() > 0) formula_kernels<F>(&Kernels::truths).on(out.device())(&f, outputs, in.data());
   return out;
 }
 

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 
+#include "tensor/formula/arithmetic.h"
 #include "tensor/kernels.h"
 #include "tensor/map.h"
 #include "tensor/reduce.h"
@@ -85,15 +86,15 @@ void multiply(const Tensor& a, const Tensor& b, Tensor& c, double alpha, double 
   constexpr std::int64_t most_blocks = 32;
   const std::int64_t k = a.size(-1), block = longest_sum(c.dtype()), chunk = most_blocks * block;
   const Kernels& device = kernels(c.device());
-  if (k <= block) return device.gemm(a, b, c, alpha, beta);
+  if (k <= block) return void(device.gemm(a, b, c, {alpha, beta}));
   auto part_of = [&](const Tensor& x, int dim, std::int64_t begin, std::int64_t size) {
     return x.slice(dim, begin, std::min(begin + size, k));
   };
   Tensor part = Tensor::empty_like(c);
   if (k <= chunk) {
-    device.gemm(part_of(a, -1, 0, block), part_of(b, -2, 0, block), c, alpha, beta);
+    device.gemm(part_of(a, -1, 0, block), part_of(b, -2, 0, block), c, {alpha, beta});
     for (std::int64_t p = block; p < k; p += block) {
-      device.gemm(part_of(a, -1, p, block), part_of(b, -2, p, block), part, alpha, 0);
+      device.gemm(part_of(a, -1, p, block), part_of(b, -2, p, block), part, {alpha, 0});
       map_into(c, Add{}, c, part);
     }
     return;
@@ -107,6 +108,15 @@ void multiply(const Tensor& a, const Tensor& b, Tensor& c, double alpha, double 
 }
 
 bool shares_memory(const Tensor& a, const Tensor& b) { return a.overlaps(b) || a.is_same_view(b); }
+
+/// Computes c = a b and, in the same kernel, what the form adds. Returns false, and does nothing, if c's device has no
+/// such kernel for these operands.
+bool multiply_at_once(const Tensor& a, const Tensor& b, Tensor& c, const GemmForm& form) {
+  const Clock::time_point begin = Clock::now();
+  if (a.size(1) > longest_sum(c.dtype()) || !kernels(c.device()).gemm(a, b, c, form)) return false;
+  count_product(a, c, begin);
+  return true;
+}
 
 }  // namespace
 
@@ -142,10 +152,7 @@ Tensor matmul_plus_bias(const Tensor& a, const Tensor& b, const Tensor& bias) {
           "matmul_plus_bias: the bias is {} on {}, b is {} on {}; they must be alike", bias, name(bias.device()), b,
           name(b.device()));
   Tensor c = Tensor::empty({a.size(0), b.size(1)}, a.dtype(), a.device());
-  const Clock::time_point begin = Clock::now();
-  if (a.size(1) <= longest_sum(c.dtype()) && kernels(c.device()).gemm_plus_bias(a, b, bias, c)) {
-    count_product(a, c, begin);
-  } else {
+  if (!multiply_at_once(a, b, c, {.bias = &bias})) {
     c.copy_from(bias);
     gemm(a, b, c, 1, 1);
   }
@@ -155,14 +162,9 @@ Tensor matmul_plus_bias(const Tensor& a, const Tensor& b, const Tensor& bias) {
 Tensor gemm_with_column_sums(const Tensor& a, const Tensor& b, Tensor& c) {
   check_matrices("gemm_with_column_sums", a, b);
   check_result("gemm_with_column_sums", a, b, c);
-  if (a.size(1) <= longest_sum(c.dtype()) && !shares_memory(c, a) && !shares_memory(c, b)) {
-    const Clock::time_point begin = Clock::now();
-    if (Tensor sums = kernels(c.device()).gemm_with_column_sums(a, b, c); sums.defined()) {
-      count_product(a, c, begin);
-      return sums;
-    }
-  }
-  Tensor sums = sum(b, {0});
+  Tensor sums;
+  if (!shares_memory(c, a) && !shares_memory(c, b) && multiply_at_once(a, b, c, {.column_sums = &sums})) return sums;
+  sums = sum(b, {0});
   gemm(a, b, c);
   return sums;
 }

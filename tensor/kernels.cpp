@@ -3,10 +3,6 @@
 #include <algorithm>
 #include <mutex>
 
-#include "tensor/formula/reductions.h"
-#include "tensor/formula/truths.h"
-#include "tensor/rows.h"
-
 namespace fovea {
 
 KernelEntry::KernelEntry(Kernels& table, const char* name) : table_(table), name_(name) {
@@ -18,20 +14,7 @@ void KernelEntry::missing() const {
        name_, fovea::name(table_.device));
 }
 
-namespace {
-
-/// Adds an entry to the table for each formula of a list.
-template <class Entry, class... F>
-void add_entries(Kernels& table, std::deque<Entry>& entries, FunctorList<F...>) {
-  (entries.emplace_back(table, F::name), ...);
-}
-
-}  // namespace
-
-Kernels::Kernels(Device device) : device(device) {
-  add_entries(*this, truths, formula::TruthFormulas{});
-  add_entries(*this, reductions, formula::Reductions{});
-}
+Kernels::Kernels(Device device) : device(device) {}
 
 /// The tables are never destroyed, because tensors in static variables free their memory through them at program exit.
 Kernels& kernel_table(Device device) {
@@ -39,17 +22,22 @@ Kernels& kernel_table(Device device) {
   return *tables[static_cast<int>(device)];
 }
 
-RowKernel& row_kernel(Device device, const char* name) {
+template <class Entry>
+Entry& formula_kernel(std::deque<Entry> Kernels::*entries, Device device, const char* name) {
   static std::mutex mutex;
   std::lock_guard lock(mutex);
-  std::deque<RowKernel>& known = kernel_table(Device::cpu).rows;
+  std::deque<Entry>& known = kernel_table(Device::cpu).*entries;
   const auto found = std::find_if(known.begin(), known.end(),
-                                  [&](const RowKernel& kernel) { return std::string_view(kernel.name()) == name; });
+                                  [&](const Entry& kernel) { return std::string_view(kernel.name()) == name; });
   const auto place = static_cast<std::size_t>(found - known.begin());
   if (place == known.size())
-    for (Device each : {Device::cpu, Device::cuda}) kernel_table(each).rows.emplace_back(kernel_table(each), name);
-  return kernel_table(device).rows[place];
+    for (Device each : {Device::cpu, Device::cuda})
+      (kernel_table(each).*entries).emplace_back(kernel_table(each), name);
+  return (kernel_table(device).*entries)[place];
 }
+template TruthKernel& formula_kernel(std::deque<TruthKernel> Kernels::*, Device, const char*);
+template ReduceKernel& formula_kernel(std::deque<ReduceKernel> Kernels::*, Device, const char*);
+template RowKernel& formula_kernel(std::deque<RowKernel> Kernels::*, Device, const char*);
 
 /// Initialises the GPU at the first call. Throws Error if it cannot be used. Defined in cuda/device.cpp, and in
 /// cuda/absent.cpp for builds without CUDA.

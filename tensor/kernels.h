@@ -88,17 +88,26 @@ struct MapGroup {
   Tensor* const* out;
   const Tensor* const* in;
 };
-/// A kernel that applies a comparison or selection to operands as those of a MapGroup; each formula has an entry of its
-/// own. `formula` points to the formula.
+// Kernels of formulas. Each formula has an entry of its own, which is found by its name (formula_kernels()); `formula`
+// points to the formula.
+
+/// A kernel that applies a comparison or selection (formula/truths.h) to operands as those of a MapGroup. Results are
+/// contiguous and new.
 using TruthKernel = Kernel<void(const void* formula, Tensor* const* out, const Tensor* const* in)>;
 
-/// A kernel that applies a row formula (formula/row.h) to all rows of its operands; each formula has an entry of its
-/// own. `formula` points to the formula.
+/// A kernel that applies a row formula (formula/row.h) to all rows of its operands.
 using RowKernel = Kernel<void(const void* formula, const RowOperands& operands)>;
 
-/// A kernel that reduces `x` over the dimensions in which `out`, of the same rank, has size 1. Both are f32 or f64; or,
-/// for sums, x is of integers or bool, and `out` i64. `formula` points to the reduction (formula/reductions.h).
+/// A kernel that reduces `x` (formula/reductions.h) over the dimensions in which `out`, of the same rank, has size 1.
+/// Both are f32 or f64; or, for sums, x is of integers or bool, and `out` i64.
 using ReduceKernel = Kernel<void(const void* formula, const Tensor& x, Tensor& out)>;
+
+/// A product: c = alpha a b + beta c, and what the same kernel computes beside it.
+struct GemmForm {
+  double alpha = 1, beta = 0;
+  const Tensor* bias = nullptr;   ///< [n], added to each row of c
+  Tensor* column_sums = nullptr;  ///< becomes the sums of b's columns, [n]
+};
 
 /// The kernel table of one device.
 class Kernels {
@@ -146,8 +155,6 @@ class Kernels {
   /// shared (shared_inputs) have one element; groups may differ in type and shape. No result of one group shares memory
   /// with an operand of another, so that a device may compute all groups at the same time.
   Kernel<void(const MapFormula& formula, const void* functor, std::span<const MapGroup> groups)> map{*this, "map"};
-  /// Comparisons, logic and selection (formula/truths.h), indexed by their place in the list; results are contiguous
-  /// and new.
   std::deque<TruthKernel> truths;
 
   // ---- Random numbers ----
@@ -157,22 +164,15 @@ class Kernels {
   Kernel<void(const DropoutMask& mask, const Tensor& x, const Tensor* residual, Tensor& out)> dropout{*this, "dropout"};
 
   // ---- Reductions ----
-  /// Reductions (formula/reductions.h), by their place in the list.
   std::deque<ReduceKernel> reductions;
   Kernel<void(const Tensor& x, TopK& out)> top_k{*this, "top_k"};
   /// Writes √Σ x² over all elements of all tensors, which are f32 or f64, into `out`, f64 [].
   Kernel<void(std::span<const Tensor> tensors, Tensor& out)> global_norm{*this, "global_norm"};
 
   // ---- Products ----
-  /// c = alpha a b + beta c. `c` has any strides, and does not overlap `a` or `b`.
-  Kernel<void(const Tensor& a, const Tensor& b, Tensor& c, double alpha, double beta)> gemm{*this, "gemm"};
-  /// c = a b + bias in one kernel: a [m, k], b [k, n], bias [n], c [m, n] contiguous and new. Returns false, and does
-  /// nothing, if the device has no such kernel for these operands: the front then calls several.
-  Kernel<bool(const Tensor& a, const Tensor& b, const Tensor& bias, Tensor& c)> gemm_plus_bias{*this, "gemm_plus_bias"};
-  /// Computes c = a b and, in the same kernel, the sums of b's columns, which it returns: a [m, k], b [k, n], sums [n].
-  /// `c` has any strides, and does not overlap `a` or `b`. Returns an undefined tensor, and does nothing, if the device
-  /// has no such kernel for these operands.
-  Kernel<Tensor(const Tensor& a, const Tensor& b, Tensor& c)> gemm_with_column_sums{*this, "gemm_with_column_sums"};
+  /// `c` has any strides, and does not overlap `a` or `b`. With a bias or column sums, the operands are matrices, alpha
+  /// is 1 and beta 0; the kernel returns false, and does nothing, if the device has none that computes both at once.
+  Kernel<bool(const Tensor& a, const Tensor& b, Tensor& c, const GemmForm& form)> gemm{*this, "gemm"};
 
   // ---- Gather and scatter: indices are i32 or i64 ----
   /// Throws check.error() for the first index, in row-major order, that is outside of its range. A device that the host
@@ -189,7 +189,7 @@ class Kernels {
   Kernel<void(const Tensor& x, const Tensor& index, Tensor& out)> gather_last{*this, "gather_last"};
   Kernel<void(const Tensor& x, const Tensor& index, Tensor& out)> scatter_add_last{*this, "scatter_add_last"};
 
-  // ---- Row formulas (formula/row.h), found by their names with row_kernel() (rows.h) ----
+  // ---- Rows: softmax, layer normalisation, ... ----
   std::deque<RowKernel> rows;
 };
 
@@ -218,6 +218,25 @@ struct LaunchCount {
 /// Returns the table of a device for filling or listing it. Unlike kernels(), it does not check that the device can be
 /// used.
 Kernels& kernel_table(Device device);
+
+/// Returns the entry for the formula of this name among the entries of one kind of formulas, such as &Kernels::rows. If
+/// there is none, the tables of all devices get an empty one.
+template <class Entry>
+Entry& formula_kernel(std::deque<Entry> Kernels::*entries, Device device, const char* name);
+
+/// The entries for one formula on all devices.
+template <class Entry>
+struct FormulaKernels {
+  const Entry *cpu, *cuda;
+  /// Throws Error if the device cannot be used.
+  const Entry& on(Device device) const { return kernels(device).device == Device::cpu ? *cpu : *cuda; }
+};
+template <class F, class Entry>
+const FormulaKernels<Entry>& formula_kernels(std::deque<Entry> Kernels::*entries) {
+  static const FormulaKernels<Entry> found{&formula_kernel(entries, Device::cpu, F::name),
+                                           &formula_kernel(entries, Device::cuda, F::name)};
+  return found;
+}
 
 /// Puts kernels into the table of their device before main() begins. Each source file of kernels ends with one such
 /// object:

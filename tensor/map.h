@@ -1,5 +1,6 @@
-/// Applies a functor to tensors element by element, with broadcasting, on every device: the functors of
-/// formula/functors.h and formula/several_formulas.h, whose kernels the library has, and functors of your own.
+/// Applies a functor to tensors element by element, with broadcasting, on every device: the functors of the library's
+/// lists (formula/arithmetic.h, formula/functions.h), whose kernels it has compiled, and functors of your own, which
+/// are compiled where map() is used, and for CUDA when they first run there.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -12,19 +13,11 @@
 
 #include "tensor/cpu/map_loop.h"
 #include "tensor/formula/recorded.h"
-#include "tensor/formula/several_formulas.h"
 #include "tensor/kernels.h"
 #include "tensor/map_formula.h"
 #include "tensor/tensor.h"
 
 namespace fovea {
-
-/// Whether F is in ElementwiseFunctors or SeveralFormulas, or is a derivative of one of the former. The library has
-/// compiled kernels for these. Any other functor is compiled where map() is used, and for CUDA when it first runs
-/// there.
-template <class F>
-inline constexpr bool is_listed =
-    is_in<typename UnderlyingFunctor<F>::type, ElementwiseFunctors> || is_in<F, formula::SeveralFormulas>;
 
 template <class F, int inputs>
 Expression expression_of(const void* f) {
@@ -58,10 +51,17 @@ inline constexpr MapFormula map_formula_of = [] {
   return made;
 }();
 
-/// The MapFormula of a listed functor type, whose loops are compiled in the library alone (cpu/map_listed.cpp).
+/// The MapFormula of a listed functor type, whose loops are compiled in one file of the library.
 const MapFormula& listed_formula(const std::type_info& type);
 /// Makes a formula known to listed_formula().
 void list_formula(const MapFormula& formula);
+/// Compiles the CPU's loops for the formulas of a list and their derivatives of the given orders (0: the formulas
+/// themselves), and makes them known to listed_formula(). Returns true.
+template <int... orders, class List>
+bool list_formulas(List list) {
+  for_functors<orders...>(list, []<class F, int n>(TypedFunctor<F, n>) { list_formula(map_formula_of<F, n>); });
+  return true;
+}
 
 template <class F, int inputs>
 const MapFormula& map_formula() {
@@ -114,14 +114,14 @@ requires(std::is_same_v<In, Tensor>&&...) Tensor map(const F& f, const In&... in
   return out;
 }
 
-/// The operands of one application of a formula of the list SeveralFormulas.
+/// The operands of one application of a formula that may have several results.
 template <class F>
 struct SeveralOperands {
   std::array<Tensor*, F::results> out;
   std::array<const Tensor*, F::inputs> in;
 };
 
-/// Computes out... = f(in...), element by element, for a formula of the list SeveralFormulas and each group of
+/// Computes out... = f(in...), element by element, for a formula that may have several results and each group of
 /// operands; a GPU computes many groups with one kernel. All operands are on one device. Those of one group have one
 /// shape and type, and any strides; the shared inputs of the formula have one element. A result may be the same view as
 /// an input; an input that a result of its group overlaps in another order is copied first. Groups must not share

@@ -7,12 +7,15 @@
 #include <vector>
 
 #include "tensor/constant.h"
+#include "tensor/formula/optimizers.h"
 #include "tensor/map.h"
 #include "tensor/requirements.h"
 
 namespace fovea {
 
 namespace {
+
+const bool are_listed = list_formulas<0>(formula::OptimizerFormulas{});
 
 void require_state(const char* what, const char* which, std::size_t k, const Tensor& parameter, const Tensor& state) {
   require(state.defined() && state.dtype() == parameter.dtype() && state.device() == parameter.device() &&

@@ -5,11 +5,12 @@
 
 namespace fovea {
 
-/// Fills the entries of all formulas of `list`. The entry of formula F becomes a function whose first argument is the
-/// address of an F, f, without its type: it calls run(f, the other arguments...).
-template <class Entries, class... F, class Run>
-void provide_list(Entries& entries, FunctorList<F...> list, Run) {
-  (entries[place_of<F>(list)].template call<F, Run>(), ...);
+/// Fills the entries of all formulas of a list, which are among `entries`, such as &Kernels::rows. The entry of formula
+/// F becomes a function whose first argument is the address of an F, f, without its type: it calls run(f, the other
+/// arguments...).
+template <class Entry, class... F, class Run>
+void provide_list(Kernels& table, std::deque<Entry> Kernels::*entries, FunctorList<F...>, Run) {
+  (formula_kernel(entries, table.device, F::name).template call<F, Run>(), ...);
 }
 
 }  // namespace fovea

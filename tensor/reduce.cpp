@@ -1,15 +1,16 @@
 #include "tensor/reduce.h"
 
-#include "tensor/kernels.h"
+#include "tensor/formula/reductions.h"
 
 namespace fovea {
 
-Tensor reduce_by(const void* reduction, int place, const char* what, const Tensor& x, std::span<const int> dims,
-                 bool keep) {
+Tensor reduce_by(const FormulaKernels<ReduceKernel>& reduction, const void* formula, const char* what, const Tensor& x,
+                 std::span<const int> dims, bool keep) {
   require(x.defined(), "{}: the tensor is undefined", what);
-  require(is_float(x.dtype()) || place == place_of<formula::Sum>(formula::Reductions{}),
+  require(is_float(x.dtype()) || reduction.cpu == formula_kernels<formula::Sum>(&Kernels::reductions).cpu,
           "{}: computes in f32 or f64, not {}; cast the tensor first", what, name(x.dtype()));
-  if (x.dtype() == DType::bf16) return reduce_by(reduction, place, what, x.to(DType::f32), dims, keep).to(DType::bf16);
+  if (x.dtype() == DType::bf16)
+    return reduce_by(reduction, formula, what, x.to(DType::f32), dims, keep).to(DType::bf16);
 
   unsigned reduced = dims.empty() ? (1u << x.rank()) - 1 : 0;
   for (int dim : dims) {
@@ -25,8 +26,15 @@ Tensor reduce_by(const void* reduction, int place, const char* what, const Tenso
       squeezed.push_back(kept[d]);
   }
   Tensor out = Tensor::empty(kept, is_float(x.dtype()) ? x.dtype() : DType::i64, x.device());
-  kernels(x.device()).reductions[static_cast<std::size_t>(place)](reduction, x, out);
+  reduction.on(x.device())(formula, x, out);
   return keep ? out : out.reshape(squeezed);
+}
+
+Tensor sum(const Tensor& x, std::initializer_list<int> dims, bool keep) {
+  return reduce(formula::Sum{}, x, std::span(dims.begin(), dims.size()), keep);
+}
+Tensor maximum_over(const Tensor& x, std::initializer_list<int> dims, bool keep) {
+  return reduce(formula::MaximumOver{}, x, std::span(dims.begin(), dims.size()), keep);
 }
 
 Tensor sum_to(const Tensor& x, const Shape& shape) {

@@ -35,25 +35,12 @@ struct RowOperands {
   const Tensor* column_sums = nullptr;
 };
 
-/// Returns the entry of the row formula of this name in the table of a device. If there is none, the tables of all
-/// devices get an empty one.
-RowKernel& row_kernel(Device device, const char* name);
-
-/// Fills the entries of a list of row formulas: the entry of formula F calls run(f, operands), where f is an F.
-template <class... F, class Run>
-void provide_rows(Device device, FunctorList<F...>, Run) {
-  (row_kernel(device, F::name).template call<F, Run>(), ...);
-}
-
 /// Runs `formula` on all rows, on the device of the first output. It computes in the type of the first input, which is
 /// f32 or f64.
 template <class Formula>
 void run_rows(const Formula& formula, const RowOperands& operands) {
-  static const RowKernel* const of_device[] = {&row_kernel(Device::cpu, Formula::name),
-                                               &row_kernel(Device::cuda, Formula::name)};
   if (operands.rows.elements() == 0 && Formula::column_sums == 0) return;
-  const Device device = kernels(operands.out[0].device()).device;
-  (*of_device[static_cast<int>(device)])(&formula, operands);
+  formula_kernels<Formula>(&Kernels::rows).on(operands.out[0].device())(&formula, operands);
 }
 
 /// Returns the output of a formula that has one, with the shape, type and device of the first input.

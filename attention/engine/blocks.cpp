@@ -5,6 +5,7 @@
 #include <set>
 
 #include "autograd/operations.h"
+#include "tensor/formula/arithmetic.h"
 #include "tensor/map.h"
 
 namespace fovea {

@@ -8,6 +8,8 @@
 #include "autograd/operations.h"
 #include "tensor/comparison.h"
 #include "tensor/cpu/parallel.h"
+#include "tensor/formula/arithmetic.h"
+#include "tensor/map.h"
 
 namespace fovea {
 

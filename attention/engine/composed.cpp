@@ -6,8 +6,11 @@
 
 #include "attention/engine/check_plan.h"
 #include "attention/engine/lowered.h"
+#include "autograd/node.h"
 #include "autograd/operations.h"
 #include "tensor/comparison.h"
+#include "tensor/formula/arithmetic.h"
+#include "tensor/map.h"
 
 namespace fovea {
 

@@ -7,6 +7,7 @@
 #include "autograd/operations.h"
 #include "tensor/comparison.h"
 #include "tensor/constant.h"
+#include "tensor/formula/arithmetic.h"
 #include "tensor/map.h"
 
 namespace fovea {

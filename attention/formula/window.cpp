@@ -7,6 +7,8 @@
 #include "autograd/operations/gather.h"
 #include "tensor/comparison.h"
 #include "tensor/constant.h"
+#include "tensor/formula/arithmetic.h"
+#include "tensor/map.h"
 #include "tensor/reduce.h"
 #include "tensor/top_k.h"
 

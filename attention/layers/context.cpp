@@ -6,6 +6,8 @@
 #include "nn/linear.h"
 #include "tensor/comparison.h"
 #include "tensor/constant.h"
+#include "tensor/formula/arithmetic.h"
+#include "tensor/map.h"
 #include "tensor/requirements.h"
 
 namespace fovea {

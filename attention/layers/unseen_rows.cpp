@@ -12,8 +12,11 @@
 #include "nn/auxiliary_losses.h"
 #include "tensor/comparison.h"
 #include "tensor/constant.h"
+#include "tensor/formula/arithmetic.h"
+#include "tensor/map.h"
 #include "tensor/random.h"
 #include "tensor/range.h"
+#include "tensor/reduce.h"
 
 namespace fovea {
 

@@ -2,6 +2,8 @@
 
 #include "attention/methods/ranges.h"
 #include "nn/auxiliary_losses.h"
+#include "tensor/formula/arithmetic.h"
+#include "tensor/map.h"
 
 namespace fovea {
 

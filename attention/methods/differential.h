@@ -16,6 +16,9 @@
 #include "attention/method.h"
 #include "nn/linear.h"
 #include "tensor/constant.h"
+#include "tensor/formula/arithmetic.h"
+#include "tensor/map.h"
+#include "tensor/reduce.h"
 
 namespace fovea {
 

@@ -5,6 +5,8 @@
 
 #include "attention/engine/composed.h"
 #include "tensor/constant.h"
+#include "tensor/formula/arithmetic.h"
+#include "tensor/map.h"
 
 namespace fovea {
 

@@ -5,6 +5,8 @@
 
 #include "attention/methods/gaussian.h"
 #include "attention/methods/score.h"
+#include "tensor/formula/arithmetic.h"
+#include "tensor/map.h"
 
 namespace fovea {
 

@@ -4,6 +4,7 @@
 
 #include "tensor/comparison.h"
 #include "tensor/constant.h"
+#include "tensor/formula/arithmetic.h"
 #include "tensor/map.h"
 
 namespace fovea {

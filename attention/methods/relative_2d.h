@@ -10,6 +10,7 @@
 #pragma once
 #include "attention/method.h"
 #include "tensor/constant.h"
+#include "tensor/formula/arithmetic.h"
 #include "tensor/map.h"
 
 namespace fovea {

@@ -6,6 +6,8 @@
 
 #include "autograd/node.h"
 #include "autograd/operations/gather.h"
+#include "tensor/formula/arithmetic.h"
+#include "tensor/map.h"
 
 namespace fovea {
 

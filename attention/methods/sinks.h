@@ -6,6 +6,8 @@
 ///     logit    a_ij = exp(z_ij) / (exp(t_h) + Σ_k exp(z_ik)), t_h learned: rows sum to less than 1
 #pragma once
 #include "attention/method.h"
+#include "tensor/formula/arithmetic.h"
+#include "tensor/map.h"
 
 namespace fovea {
 

@@ -4,6 +4,9 @@
 #include "autograd/operations/softmax.h"
 #include "tensor/comparison.h"
 #include "tensor/constant.h"
+#include "tensor/formula/arithmetic.h"
+#include "tensor/map.h"
+#include "tensor/reduce.h"
 
 namespace fovea {
 

@@ -3,6 +3,8 @@
 #include <cmath>
 
 #include "attention/methods/ranges.h"
+#include "tensor/formula/arithmetic.h"
+#include "tensor/map.h"
 
 namespace fovea {
 

@@ -10,6 +10,8 @@
 /// for it.
 #pragma once
 #include "attention/method.h"
+#include "tensor/formula/arithmetic.h"
+#include "tensor/map.h"
 
 namespace fovea {
 

@@ -6,6 +6,8 @@
 #include "attention/engine/composed.h"
 #include "tensor/comparison.h"
 #include "tensor/constant.h"
+#include "tensor/formula/arithmetic.h"
+#include "tensor/map.h"
 #include "tensor/support/warning.h"
 
 namespace fovea {

@@ -8,6 +8,9 @@
 #include "attention/properties/property.h"
 #include "autograd/operations.h"
 #include "tensor/error.h"
+#include "tensor/formula/arithmetic.h"
+#include "tensor/map.h"
+#include "tensor/reduce.h"
 
 namespace fovea::properties {
 

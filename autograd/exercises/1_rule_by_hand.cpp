@@ -13,6 +13,7 @@
 // unsqueeze(g, 1) is g as [n, 1], which broadcasts.
 //
 // The check compares your gradients with central differences, and prints the first element that differs.
+#include "autograd/node.h"
 #include "check.h"
 
 using namespace fovea;

@@ -16,6 +16,7 @@
 // The check counts the nodes on the tape, and compares the gradient with that of f without checkpointing.
 #include <algorithm>
 
+#include "autograd/node.h"
 #include "autograd/tape.h"
 #include "check.h"
 

@@ -1,10 +1,12 @@
 #include "autograd/operations/cross_entropy.h"
 
+#include "autograd/map.h"
 #include "autograd/operations.h"
 #include "autograd/operations/gather.h"
 #include "tensor/comparison.h"
 #include "tensor/constant.h"
 #include "tensor/cpu/row.h"
+#include "tensor/formula/arithmetic.h"
 #include "tensor/operands.h"
 #include "tensor/requirements.h"
 

@@ -1,5 +1,6 @@
 #include "autograd/operations/cumulative_sum.h"
 
+#include "autograd/node.h"
 #include "autograd/operations.h"
 #include "tensor/cpu/row.h"
 #include "tensor/operands.h"

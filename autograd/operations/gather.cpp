@@ -1,5 +1,6 @@
 #include "autograd/operations/gather.h"
 
+#include "autograd/node.h"
 #include "autograd/operations.h"
 #include "tensor/kernels.h"
 #include "tensor/operands.h"

@@ -1,8 +1,10 @@
 #include "autograd/operations/layer_norm.h"
 
+#include "autograd/map.h"
 #include "autograd/operations.h"
 #include "tensor/constant.h"
 #include "tensor/cpu/row.h"
+#include "tensor/formula/arithmetic.h"
 #include "tensor/operands.h"
 #include "tensor/random.h"
 

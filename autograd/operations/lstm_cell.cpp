@@ -1,5 +1,6 @@
 #include "autograd/operations/lstm_cell.h"
 
+#include "autograd/node.h"
 #include "autograd/operations.h"
 #include "tensor/map.h"
 #include "tensor/operands.h"
@@ -7,6 +8,8 @@
 namespace fovea {
 
 namespace {
+
+const bool are_listed = list_formulas<0>(formula::LstmFormulas{});
 
 /// Splits gates [B, 4 n] into views of the input, forget, candidate and output gates, each [B, n].
 std::array<Tensor, 4> parts(const Tensor& gates) {

@@ -1,10 +1,52 @@
 /// The element-wise part of one LSTM step (Hochreiter and Schmidhuber 1997, with forget gates), after the matrix
-/// products that compute the gates: the functions of tensors. Their formulas are in tensor/formula/several_formulas.h,
-/// and the differentiable function is declared in autograd/operations.h.
+/// products that compute the gates: its formulas, and the functions of tensors. The differentiable function is
+/// declared in autograd/operations.h.
 #pragma once
+#include <array>
+
+#include "tensor/formula/functor.h"
 #include "tensor/tensor.h"
 
 namespace fovea {
+
+namespace formula {
+
+/// One unit of an LSTM (Hochreiter and Schmidhuber 1997, with forget gates), computed from its gates before activation
+/// (input i, forget f, candidate z, output o) and its previous cell state c':
+///   c = σ(f) c' + σ(i) tanh(z),  h = σ(o) tanh(c)
+/// Results: h, c, and the activations σ(i), σ(f), tanh(z), σ(o), which LstmCellBackward needs.
+struct LstmCell {
+  static constexpr ListedName name = "lstm_cell";
+  static constexpr int inputs = 5, results = 6, cost = 64;
+
+  template <class T>
+  FOVEA_HD FOVEA_INLINE std::array<T, 6> operator()(T input, T forget, T candidate, T output, T previous) const {
+    const T i = sigmoid(input), f = sigmoid(forget), z = tanh(candidate), o = sigmoid(output);
+    const T cell = f * previous + i * z;
+    return {o * tanh(cell), cell, i, f, z, o};
+  }
+};
+
+/// The backward pass of LstmCell: from the activations, c', c, and the gradients with respect to h and c, it computes
+/// the gradients with respect to the four gates before activation and to c'. They are 0 where those of h and c are.
+struct LstmCellBackward {
+  static constexpr ListedName name = "lstm_cell_backward";
+  static constexpr int inputs = 8, results = 5, cost = 64;
+
+  template <class T>
+  FOVEA_HD FOVEA_INLINE std::array<T, 5> operator()(T i, T f, T z, T o, T previous, T cell, T g_hidden,
+                                                    T g_cell) const {
+    const T one(1), squashed = tanh(cell);
+    const T d_cell = g_cell + gradient_times(g_hidden, o * (one - squashed * squashed));
+    return {gradient_times(d_cell, z * i * (one - i)), gradient_times(d_cell, previous * f * (one - f)),
+            gradient_times(d_cell, i * (one - z * z)), gradient_times(g_hidden, squashed * o * (one - o)),
+            gradient_times(d_cell, f)};
+  }
+};
+
+using LstmFormulas = FunctorList<LstmCell, LstmCellBackward>;
+
+}  // namespace formula
 
 struct LstmCellResult {
   Tensor hidden;       ///< hidden state σ(o) tanh(cell), [B, n]

@@ -1,9 +1,11 @@
 #include "autograd/operations/softmax.h"
 
+#include "autograd/map.h"
 #include "autograd/operations.h"
 #include "tensor/comparison.h"
 #include "tensor/constant.h"
 #include "tensor/cpu/row.h"
+#include "tensor/formula/arithmetic.h"
 #include "tensor/operands.h"
 
 namespace fovea {

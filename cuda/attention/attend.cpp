@@ -6,6 +6,8 @@
 #include "cuda/attention/arguments.h"
 #include "cuda/attention/focus.h"
 #include "cuda/attention/kernels.h"
+#include "tensor/formula/arithmetic.h"
+#include "tensor/map.h"
 
 namespace fovea::cuda {
 

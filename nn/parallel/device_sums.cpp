@@ -1,7 +1,7 @@
 #include "nn/parallel/device_sums.h"
 
 #include "nn/parallel/module.h"
-#include "tensor/formula/functors.h"
+#include "tensor/formula/arithmetic.h"
 #include "tensor/map.h"
 
 namespace fovea {

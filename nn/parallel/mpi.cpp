@@ -20,7 +20,7 @@
 
 #include "nn/parallel/module.h"
 #include "tensor/error.h"
-#include "tensor/formula/functors.h"
+#include "tensor/formula/arithmetic.h"
 #include "tensor/map.h"
 
 namespace fovea {

@@ -50,12 +50,13 @@ void combine(const F& f, Tensor& out, const Tensor* const* in, std::index_sequen
 }
 
 const Provide provide(Device::cpu, [](Kernels& table) {
-  provide_list(
-      table.truths, formula::TruthFormulas{}, []<class F>(const F& f, Tensor* const* out, const Tensor* const* in) {
-        formula::visit_types(f, in[F::inputs - 1]->dtype(), [&]<class Out, class... In>(Type<Out>, Type<In>...) {
-          combine<Out, In...>(f, *out[0], in, std::index_sequence_for<In...>{});
-        });
-      });
+  provide_list(table, &Kernels::truths, formula::TruthFormulas{},
+               []<class F>(const F& f, Tensor* const* out, const Tensor* const* in) {
+                 formula::visit_types(f, in[F::inputs - 1]->dtype(),
+                                      [&]<class Out, class... In>(Type<Out>, Type<In>...) {
+                                        combine<Out, In...>(f, *out[0], in, std::index_sequence_for<In...>{});
+                                      });
+               });
 });
 
 }  // namespace

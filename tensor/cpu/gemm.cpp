@@ -192,10 +192,12 @@ void gemm(const Tensor& a, const Tensor& b, Tensor& c, double alpha, double beta
 }
 
 const Provide provide(Device::cpu, [](Kernels& table) {
-  table.gemm = gemm;
-  // The CPU gains nothing from one kernel for the product and the vector beside it.
-  table.gemm_plus_bias = [](const Tensor&, const Tensor&, const Tensor&, Tensor&) { return false; };
-  table.gemm_with_column_sums = [](const Tensor&, const Tensor&, Tensor&) { return Tensor(); };
+  table.gemm = [](const Tensor& a, const Tensor& b, Tensor& c, const GemmForm& form) {
+    // The CPU gains nothing from one kernel for the product and the vector beside it.
+    if (form.bias || form.column_sums) return false;
+    cpu::gemm(a, b, c, form.alpha, form.beta);
+    return true;
+  };
 });
 
 }  // namespace

@@ -14,6 +14,7 @@
 
 #include "tensor/cpu/parallel.h"
 #include "tensor/cpu/row_loop.h"
+#include "tensor/formula/reductions.h"
 #include "tensor/provide.h"
 #include "tensor/reduction_loops.h"
 
@@ -299,7 +300,7 @@ void global_norm(std::span<const Tensor> tensors, Tensor& out) {
 }
 
 const Provide provide(Device::cpu, [](Kernels& table) {
-  provide_list(table.reductions, formula::Reductions{},
+  provide_list(table, &Kernels::reductions, formula::Reductions{},
                [](const auto& op, const Tensor& x, Tensor& out) { reduce(op, x, out); });
   table.global_norm = global_norm;
 });

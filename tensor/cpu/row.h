@@ -5,6 +5,7 @@
 #include <array>
 
 #include "tensor/cpu/row_loop.h"
+#include "tensor/provide.h"
 #include "tensor/random.h"
 #include "tensor/reduce.h"
 #include "tensor/rows.h"
@@ -331,7 +332,7 @@ template <class... F>
 struct ProvideRows : Provide {
   explicit ProvideRows(FunctorList<F...>)
       : Provide(Device::cpu, [](Kernels& table) {
-          provide_rows(table.device, FunctorList<F...>{},
+          provide_list(table, &Kernels::rows, FunctorList<F...>{},
                        [](const auto& f, const RowOperands& operands) { run(f, operands); });
         }) {}
 };

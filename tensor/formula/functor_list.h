@@ -1,9 +1,9 @@
-/// Visits the element-wise functors of functors.h and their derivatives at compile time, so that kernels and tests can
-/// be instantiated for each of them.
+/// Visits the element-wise functors of a list and their derivatives at compile time, so that kernels and tests can be
+/// instantiated for each of them.
 #pragma once
 #include <type_traits>
 
-#include "tensor/formula/functors.h"
+#include "tensor/formula/functor.h"
 
 namespace fovea {
 

@@ -20,11 +20,11 @@ consteval int place_of(FunctorList<Functors...>) {
   return place;
 }
 
-/// Whether F is in a list.
-template <class F, class List>
-inline constexpr bool is_in = false;
-template <class F, class... Functors>
-inline constexpr bool is_in<F, FunctorList<Functors...>> = (std::is_same_v<F, Functors> || ...);
+template <class... A, class... B>
+FunctorList<A..., B...> joined(FunctorList<A...>, FunctorList<B...>);
+/// The list of the formulas of two lists.
+template <class A, class B>
+using Joined = decltype(joined(A{}, B{}));
 
 /// The number of results of a formula: its member `results`, or 1 if it has no such member.
 template <class F>

@@ -11,6 +11,7 @@
 #include "attention/methods/differential.h"
 #include "attention/methods/sparsemax.h"
 #include "autograd/gradcheck.h"
+#include "tensor/reduce.h"
 #include "tensor/storage.h"
 #include "tests/attention/attentions.h"
 

@@ -8,6 +8,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "attention/engine/attend.h"
+#include "tensor/reduce.h"
 #include "tests/attention/attentions.h"
 
 using namespace fovea;

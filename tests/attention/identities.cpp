@@ -13,7 +13,10 @@
 #include "attention/layers/multi_head.h"
 #include "attention/methods/t5_bias.h"
 #include "autograd/gradcheck.h"
+#include "autograd/map.h"
 #include "nn/layers.h"
+#include "tensor/formula/arithmetic.h"
+#include "tensor/reduce.h"
 #include "tests/attention/attentions.h"
 
 using namespace fovea;

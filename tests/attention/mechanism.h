@@ -9,6 +9,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "attention/registry.h"
+#include "tensor/reduce.h"
 #include "tests/attention/attentions.h"
 
 namespace fovea::test {

@@ -12,6 +12,7 @@
 #include "attention/engine/row_quantities.h"
 #include "attention/engine/tiles.h"
 #include "autograd/operations.h"
+#include "tensor/reduce.h"
 #include "tests/attention/attentions.h"
 #include "tests/device.h"
 #include "tests/refusal.h"

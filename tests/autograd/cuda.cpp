@@ -4,9 +4,12 @@
 #include <boost/test/unit_test.hpp>
 
 #include "autograd/gradcheck.h"
+#include "autograd/map.h"
 #include "autograd/operations.h"
 #include "tensor/formula/functor_list.h"
+#include "tensor/formula/functors.h"
 #include "tensor/kernels.h"
+#include "tensor/reduce.h"
 #include "tests/autograd/random_inputs.h"
 #include "tests/refusal.h"
 

@@ -1,11 +1,14 @@
 // Every element-wise formula of the list: first and second derivatives, shapes, memory layouts. A functor that joins
 // the list is tested with no test written.
+#include "tensor/formula/functors.h"
+
 #include <cmath>
 #include <limits>
 
 #include <boost/test/unit_test.hpp>
 
 #include "autograd/gradcheck.h"
+#include "autograd/map.h"
 #include "autograd/operations.h"
 #include "tensor/formula/functor_list.h"
 #include "tests/autograd/random_inputs.h"

@@ -6,6 +6,8 @@
 #include <boost/test/unit_test.hpp>
 
 #include "autograd/gradcheck.h"
+#include "autograd/map.h"
+#include "tensor/formula/functions.h"
 #include "tensor/gemm.h"
 #include "tests/autograd/random_inputs.h"
 #include "tests/tensor/kernel_cases.h"

@@ -11,6 +11,7 @@
 #include "cuda/launch.h"
 #include "tensor/comparison.h"
 #include "tensor/constant.h"
+#include "tensor/formula/arithmetic.h"
 #include "tensor/gemm.h"
 #include "tensor/kernels.h"
 #include "tensor/map.h"

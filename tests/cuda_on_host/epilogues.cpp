@@ -5,6 +5,7 @@
 #include "autograd/operations.h"
 #include "cuda/stream.h"
 #include "tensor/gemm.h"
+#include "tensor/kernels.h"
 #include "tensor/random.h"
 #include "tests/cuda_on_host/cublasLt.h"
 #include "tests/cuda_on_host/runtime.h"

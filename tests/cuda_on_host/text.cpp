@@ -4,6 +4,7 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include "autograd/map.h"
 #include "cuda/carried_headers.h"
 #include "cuda/map_operands.h"
 #include "cuda/map_text.h"

@@ -8,7 +8,9 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include "autograd/map.h"
 #include "autograd/operations.h"
+#include "tensor/formula/arithmetic.h"
 #include "tests/nn/log_probabilities.h"
 #include "tests/nn/module_gradcheck.h"
 #include "tests/nn/plain_attention.h"

@@ -2,10 +2,12 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include "autograd/map.h"
 #include "autograd/operations.h"
 #include "nn/encoder_classifier.h"
 #include "nn/transformer_model.h"
 #include "tensor/constant.h"
+#include "tensor/formula/arithmetic.h"
 #include "tests/nn/module_gradcheck.h"
 #include "tests/nn/plain_attention.h"
 #include "tests/nn/values.h"

@@ -4,6 +4,7 @@
 
 #include <fmt/core.h>
 
+#include "autograd/map.h"
 #include "autograd/operations.h"
 #include "nn/layers.h"
 #include "nn/linear.h"
@@ -11,6 +12,8 @@
 #include "nn/optimizer.h"
 #include "nn/parallel/gradient_sum.h"
 #include "tensor/error.h"
+#include "tensor/formula/arithmetic.h"
+#include "tensor/formula/functions.h"
 #include "tensor/random.h"
 
 namespace {

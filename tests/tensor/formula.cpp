@@ -8,11 +8,11 @@
 #include "tensor/formula/list.h"
 #include "tensor/formula/math.h"
 #include "tensor/formula/number.h"
+#include "tensor/formula/optimizers.h"
 #include "tensor/formula/philox.h"
 #include "tensor/formula/recorded.h"
 #include "tensor/formula/reductions.h"
 #include "tensor/formula/row.h"
-#include "tensor/formula/several_formulas.h"
 #include "tensor/formula/target.h"
 #include "tensor/formula/truths.h"
 

@@ -2,6 +2,7 @@
 
 #include "tensor/cpu/onednn_gemm.h"
 #include "tensor/cpu/packing.h"
+#include "tensor/formula/arithmetic.h"
 #include "tensor/map.h"
 #include "tensor/reduce.h"
 #include "tests/refusal.h"

@@ -6,6 +6,7 @@
 #include "autograd/operations/lstm_cell.h"
 #include "autograd/operations/softmax.h"
 #include "tensor/comparison.h"
+#include "tensor/formula/arithmetic.h"
 #include "tensor/gemm.h"
 #include "tensor/map.h"
 #include "tensor/optimizer_step.h"

@@ -1,5 +1,6 @@
 #include "autograd/operations/layer_norm.h"
 
+#include "tensor/formula/arithmetic.h"
 #include "tensor/map.h"
 #include "tensor/random.h"
 #include "tests/tensor/kernel_cases.h"

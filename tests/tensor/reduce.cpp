@@ -1,5 +1,6 @@
 #include "tensor/reduce.h"
 
+#include "tensor/formula/reductions.h"
 #include "tests/tensor/kernel_cases.h"
 
 using namespace fovea;

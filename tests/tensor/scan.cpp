@@ -1,4 +1,5 @@
 #include "autograd/operations/cumulative_sum.h"
+#include "tensor/reduce.h"
 #include "tests/tensor/kernel_cases.h"
 
 using namespace fovea;

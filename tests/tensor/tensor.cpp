@@ -8,6 +8,9 @@
 
 #include "autograd/operations/gather.h"
 #include "tensor/comparison.h"
+#include "tensor/formula/arithmetic.h"
+#include "tensor/formula/functions.h"
+#include "tensor/formula/optimizers.h"
 #include "tensor/map.h"
 #include "tensor/random.h"
 #include "tensor/reduce.h"

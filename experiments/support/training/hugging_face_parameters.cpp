@@ -13,6 +13,7 @@
 #include "nn/checkpoint.h"
 #include "tensor/constant.h"
 #include "tensor/format/safetensors.h"
+#include "tensor/formula/arithmetic.h"
 #include "tensor/map.h"
 #include "tensor/support/in_quotes.h"
 #include "tensor/support/warning.h"

@@ -15,7 +15,7 @@
 #include "nn/checkpoint.h"
 #include "tensor/cpu/parallel.h"
 #include "tensor/format/safetensors.h"
-#include "tensor/formula/functors.h"
+#include "tensor/formula/arithmetic.h"
 #include "tensor/gemm.h"
 #include "tensor/kernels.h"
 #include "tensor/map.h"
