@@ -21,7 +21,7 @@ struct Options {
 
   void add_to(Cli& cli) {
     data.generate = generate_tags;
-    data.corpus.has_words = true;
+    data.corpus.lines.has_words = true;
     data.text.joint = false;  // words and tags have vocabularies of their own
     data.add_to(cli, "files of words and tags, a sentence a line, or generated[:words=25,swap=0.3,...]");
     cli.comparable(true);
@@ -115,7 +115,6 @@ void program(Cli& cli) {
   Experiment<Options> experiment(cli, "Trains Transformer encoders to tag every word of a sentence.");
   experiment.check([](const Options& row) { row.check(); });
   const PairData data(experiment.options().data, experiment.directory());
-  data.require_word_by_word();
   experiment.check([&](const Options& row) { data.require_fitting(row.batches); });
   experiment.train(data, [&](const Options& row, const Run& run) { return train_and_test(row, data, run); });
 }

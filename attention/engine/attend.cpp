@@ -10,6 +10,7 @@
 #include "attention/engine/check_plan.h"
 #include "attention/engine/composed.h"
 #include "attention/engine/fused.h"
+#include "attention/engine/maps_of_weights.h"
 #include "attention/engine/row_quantities.h"
 #include "attention/engine/seen_keys.h"
 #include "attention/engine/tiles.h"
@@ -94,7 +95,7 @@ AttentionOutput output_of_engine(const AttentionContext& in, const std::shared_p
   return attend_composed(in, *plan, dropout, trace);
 }
 
-Variable attend_checked(const AttentionContext& in, Plan plan, double dropout, AttentionTrace* trace);
+Variable attend_checked(const AttentionContext& in, Plan plan, const AttentionDropout& drop, AttentionTrace* trace);
 
 /// The mixers of a plan on H heads in the order of heads, and for the heads between them parts without a mixer.
 std::vector<HeadMixer> parts_in_order(std::vector<HeadMixer> mixers, std::int64_t H) {
@@ -117,13 +118,14 @@ std::vector<HeadMixer> parts_in_order(std::vector<HeadMixer> mixers, std::int64_
 /// The output of a plan with mixers: mixers compute their heads, an engine computes the others from the rest of the
 /// plan. If a trace is wanted, the engine computes all heads, those of the mixers too, since the quantities of the
 /// plan are for heads of the whole call.
-Variable attend_with_mixers(const AttentionContext& in, Plan plan, double dropout, AttentionTrace* trace) {
+Variable attend_with_mixers(const AttentionContext& in, Plan plan, const AttentionDropout& drop,
+                            AttentionTrace* trace) {
   const std::int64_t H = in.query.size(1);
   const std::vector<HeadMixer> parts = parts_in_order(std::exchange(plan.mixers, {}), H);
   const bool has_engine = std::any_of(parts.begin(), parts.end(), [](const HeadMixer&part) { return !part.mixer; }),
              traces_rows = trace && trace->rows, traces_weights = trace && !trace->rows;
   Variable all;
-  if (trace && has_engine) all = attend_checked(in, plan, dropout, trace);
+  if (trace && has_engine) all = attend_checked(in, plan, drop, trace);
   if (traces_weights && !has_engine) fill_trace(in, plan, {}, {}, *trace);
   std::vector<Variable> outputs, weights;
   std::vector<RowQuantities> rows;
@@ -139,7 +141,9 @@ Variable attend_with_mixers(const AttentionContext& in, Plan plan, double dropou
       continue;
     }
     auto slice_of = [&](const Variable& x) { return slice(x, 1, heads.first, heads.first + heads.count); };
-    outputs.push_back(trace ? slice_of(all) : attend_checked(own, plan_of_heads(plan, heads, H), dropout, nullptr));
+    outputs.push_back(
+        trace ? slice_of(all)
+              : attend_checked(own, plan_of_heads(plan, heads, H), dropout_of_heads(drop, in, heads), nullptr));
     if (traces_rows) rows.push_back(slice_heads(*trace->rows, heads));
     if (traces_weights) weights.push_back(slice_of(trace->weights));
   }
@@ -149,10 +153,8 @@ Variable attend_with_mixers(const AttentionContext& in, Plan plan, double dropou
 }
 
 /// attend() of a plan that has passed check_plan().
-Variable attend_checked(const AttentionContext& in, Plan plan, double dropout, AttentionTrace* trace) {
-  if (!plan.mixers.empty()) return attend_with_mixers(in, std::move(plan), dropout, trace);
-  AttentionDropout drop{dropout, {}};
-  if (dropout > 0) drop.at = RandomScope::next_call("attention: dropout");
+Variable attend_checked(const AttentionContext& in, Plan plan, const AttentionDropout& drop, AttentionTrace* trace) {
+  if (!plan.mixers.empty()) return attend_with_mixers(in, std::move(plan), drop, trace);
   auto shared = std::make_shared<const Plan>(std::move(plan));
   if (CollectedTileCalls* collected = CollectedTileCalls::current())
     collected->of_attend.push_back(tile_calls(in, shared, drop, trace && trace->rows));
@@ -166,7 +168,9 @@ Variable attend_checked(const AttentionContext& in, Plan plan, double dropout, A
 
 Variable attend(const AttentionContext& in, Plan plan, double dropout, AttentionTrace* trace) {
   check_plan(in, plan);
-  return attend_checked(in, std::move(plan), dropout, trace);
+  AttentionDropout drop{dropout, {}};
+  if (dropout > 0) drop.at = RandomScope::next_call("attention: dropout");
+  return attend_checked(in, std::move(plan), drop, trace);
 }
 
 }  // namespace fovea

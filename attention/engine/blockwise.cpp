@@ -131,8 +131,20 @@ Tensor dropout_of_block(const BlockwiseCall& call, const PairBlock& block, const
 Variable dropped(const BlockwiseCall& call, const PairBlock& block, const Variable& weights) {
   const AttentionContext& in = call.in;
   const std::int64_t H = in.query.size(1), I = in.query.size(2), J = in.key.size(2);
-  if (block.heads.count == H && block.queries.step == 1 && block.keys.first == 0 && block.keys.count == J)
-    return dropout(weights, call.dropout.mask(J).of_rows(I, block.queries.first, block.queries.count));
+  if (block.heads.count == H && block.queries.step == 1 && block.keys.first == 0 && block.keys.count == J) {
+    AttentionDropout own = call.dropout;
+    own.rows = block.queries.count;
+    if (own.all_rows == 0) {
+      own.all_rows = I, own.first_row = block.queries.first;
+      return dropout(weights, own.mask(J));
+    }
+    std::vector<Variable> heads;  // the call has some heads of an attention, whose blocks of rows lie apart
+    for (std::int64_t h = 0; h < H; ++h) {
+      own.first_row = call.dropout.first_row + h * I + block.queries.first;
+      heads.push_back(dropout(slice(weights, 1, h, h + 1), own.mask(J)));
+    }
+    return concat(heads, 1);
+  }
   return weights * Variable(weights.dtype() == DType::f64 ? dropout_of_block<double>(call, block, weights.value())
                                                           : dropout_of_block<float>(call, block, weights.value()));
 }

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "attention/engine/blocks.h"
+#include "attention/engine/lowered.h"
 
 namespace fovea {
 
@@ -38,8 +39,12 @@ std::vector<MapOfWeights> maps_of_weights(const AttentionContext& in, const std:
 
 const char* obstacle_of_maps(const Plan& plan, bool traces_rows) {
   if (plan.second_maps.empty()) return nullptr;
-  for (const PairTerm& window : plan.windows)
+  for (const PairTerm& window : plan.windows) {
     if (std::holds_alternative<Renormalization>(window.what)) return "a second map whose weights are normalised again";
+    const auto* formula = std::get_if<PointwiseFormula>(&window.what);  // each map has its own weights
+    if (formula && !is_linear_in(formula->value(), 0))
+      return "a second map beside a change of weights that is no factor";
+  }
   return traces_rows ? "a trace of row quantities of a second map" : nullptr;
 }
 

@@ -51,7 +51,7 @@ Tensor visible_length(const AttentionInput& input, std::int64_t I, std::int64_t 
 /// The tensors that all attentions of a call of the model derive from the same lengths, causality and sizes.
 struct LengthsOfCall {
   KeyRange visible;
-  Tensor length, positions;
+  Tensor length, query_positions, key_positions;
 };
 
 LengthsOfCall lengths_of_call(const AttentionInput& input, std::int64_t I, std::int64_t J) {
@@ -61,7 +61,8 @@ LengthsOfCall lengths_of_call(const AttentionInput& input, std::int64_t I, std::
       fmt::format("lengths {} {} {} {} {} {}", lengths, I, J, input.causal, input.query_offset, fovea::name(dtype));
   return input.once(name, [&] {
     LengthsOfCall made{visible_keys(input, I, J), visible_length(input, I, J, dtype),
-                       shared_arange(std::max(input.query_offset + I, J), dtype, input.query.device())};
+                       shared_arange(I, dtype, input.query.device(), input.query_offset),
+                       shared_arange(J, dtype, input.query.device())};
     if (input.shared) made.visible.known = std::make_shared<KnownPairs>();
     return made;
   });
@@ -131,10 +132,10 @@ void require_states(const AttentionInput& input, std::int64_t query_dim, std::in
 }
 
 AttentionContext context_of(const AttentionInput& input, Place place) {
-  constexpr std::int64_t farthest = std::int64_t{1} << 31;
+  const std::int64_t farthest = std::int64_t{1} << (input.query.dtype() == DType::f64 ? 30 : 24);  // exact in f32
   require(0 <= input.query_offset && input.query_offset <= farthest,
-          "attention: the first query is at position {} (query_offset); it must be in 0 to {}", input.query_offset,
-          farthest);
+          "attention: the first query is at position {} (query_offset); it must be in 0 to {} in {}",
+          input.query_offset, farthest, name(input.query.dtype()));
   std::int64_t B = input.query.size(0), I = input.query.size(1), J = input.key_count();
   require(!input.step_input.defined() ||
               (input.step_input.rank() == 3 && input.step_input.size(0) == B && input.step_input.size(1) == I),
@@ -149,9 +150,8 @@ AttentionContext context_of(const AttentionInput& input, Place place) {
   in.place = place;
   in.length = Variable(lengths.length);
   if (input.documents.defined()) add_documents(input, in);
-  const std::int64_t end = input.query_offset + I;
-  in.query_positions = lengths.positions.slice(0, input.query_offset, end);
-  in.key_positions = lengths.positions.slice(0, 0, J);
+  in.query_positions = lengths.query_positions;
+  in.key_positions = lengths.key_positions;
   in.step_input = input.step_input;
   in.previous_focus = focus_of_heads(input.previous_focus, B);
   in.memory = input.memory;

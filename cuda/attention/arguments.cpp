@@ -131,7 +131,10 @@ AttentionCall<T> arguments(const TileCall& call, const TileResult& result) {
     made.captures[k] = read<T>(captures[k].numbers);
     made.clips[k] = static_cast<std::int32_t>(captures[k].clip);
   }
-  if (lowered.sink.defined()) made.sink = lowered.sink.value().template data<T>();
+  if (lowered.sink.defined()) {
+    const Tensor& sink = lowered.sink.value();
+    made.sink = sink.template data<T>(), made.sink_step = sink.strides()[-1];
+  }
   made.seen = seen_pairs(lowered);
   made.maximum = elements<T>(result.maximum), made.inverse = elements<T>(result.inverse);
   if (result.weight.defined()) made.weight = elements<T>(result.weight);

@@ -118,7 +118,7 @@ class GradientBlock : protected BlockOfRows<Spec, rows_are_queries, Memory> {
     if (!makes_scores()) return;
     if (!spec_.has_hidden()) return this->write(to.of(b_, h_), score_gradient_, call_.width);
     __syncthreads();
-    hidden_.write_rows(to, block_row_, row_end_ - block_row_);
+    hidden_.write_rows(to, block_row_, row_end_ - block_row_, this->adds());
   }
   __device__ bool makes_scores() const { return spec_.has_product() && spec_.makes_score(); }
 
@@ -281,7 +281,8 @@ class QueryOwnedBlock : GradientBlock<Spec, true, QueryOwnedMemory> {
     if (lane_of_thread() % 4 == 0 && this->has_row(lane_row)) {
       call_.mean[at] = D;
       if (spec_.has_sink() && call_.sink_gradient)
-        call_.sink_gradient[at] = -exponential<Spec>(call_.sink[h_], numbers.maximum) * numbers.inverse * numbers.mean;
+        call_.sink_gradient[at] =
+            -exponential<Spec>(call_.sink[h_ * call_.sink_step], numbers.maximum) * numbers.inverse * numbers.mean;
     }
     return numbers;
   }

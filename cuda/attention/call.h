@@ -110,6 +110,7 @@ struct AttentionCall {
   Operand<const T> captures[most_captures];
   std::int32_t clips[most_captures];  ///< of offsets; for Index::query_column the last column
   const T* sink;                      ///< [h]
+  std::int64_t sink_step;             ///< between the sinks of heads
   SeenPairs seen;
   TileMap tiles;
   DropoutMask dropout = DropoutMask(0, {});

@@ -68,8 +68,9 @@ class FocusBlock : BlockOfRows<Spec, true, FocusMemory> {
   __device__ T focus_after(int i, T focus) const {
     const Focus<T>& to = call_.focus;
     const T gate = to.gate.of(b_, h_).at(i, 0);
+    const std::int32_t visible_end = call_.seen.visible.end.at(b_, h_, i);
     const FocusWindow near = focus_window(static_cast<double>(focus), static_cast<double>(gate), to.sigma, to.threshold,
-                                          call_.seen.visible.end.at(b_, h_, i));
+                                          visible_end < call_.keys ? visible_end : call_.keys);
     T* x = numbers_of(i);
     const auto for_keys = [&](const auto& body) {
       for (auto j = static_cast<int>(near.first + threadIdx.x); j <= near.last; j += threads) body(j, x[j]);

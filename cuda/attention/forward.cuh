@@ -293,7 +293,7 @@ class ForwardBlock : BlockOfRows<Spec, true, ForwardMemory> {
       const T mass = sum_of_row(softmax_.weight[lane_row]);
       T shrink = T(1);
       if (spec_.has_sink()) {
-        const T sink = call_.sink[h_], larger = sink > maximum ? sink : maximum;
+        const T sink = call_.sink[h_ * call_.sink_step], larger = sink > maximum ? sink : maximum;
         const T base = larger == minus_infinity<T>() ? T(0) : larger;
         shrink = exponential<Spec>(maximum, base);
         total = total * shrink + exponential<Spec>(sink, base);

@@ -72,11 +72,15 @@ class HiddenGradients {
     }
   }
 
-  /// Writes the gradients of `count` rows from row `first` of the head on, after a barrier.
-  __device__ void write_rows(const Operand<T>& to, int first, int count) const {
+  /// Writes the gradients of `count` rows from row `first` of the head on, or adds them to what is there, after a
+  /// barrier.
+  __device__ void write_rows(const Operand<T>& to, int first, int count, bool adds) const {
     const Operand<T> own = to.of(b_, h_);
-    for (int k = static_cast<int>(threadIdx.x); k < count * call_.width; k += threads)
-      own.at(first + k / call_.width, k % call_.width) = array(0)[k / call_.width * stride + k % call_.width];
+    for (int k = static_cast<int>(threadIdx.x); k < count * call_.width; k += threads) {
+      T& x = own.at(first + k / call_.width, k % call_.width);
+      const T sum = array(0)[k / call_.width * stride + k % call_.width];
+      x = adds ? x + sum : sum;
+    }
   }
   /// Begins the row `part` of hidden_weight_gradient, to which the tiles of a block add.
   __device__ static void begin_weight(const AttentionCall<T>& call, int b, int h, int part) {

@@ -38,6 +38,7 @@ struct PointerOfQuery {
         first(call.seen.visible.first.at(b, h, i)),
         end(call.seen.visible.end.at(b, h, i)) {
     const int position = call.query_offset + i;
+    if (end > call.keys) end = call.keys;  // causality may reach beyond the keys
     if (side == Side::up_to_query && end > position + 1) end = position + 1;
     if (side == Side::from_query && first < position) first = position;
   }
@@ -191,7 +192,8 @@ class BlockSources {
           strip.at[c][e] *= gradient;
           slopes_[s][e / 2] += strip.at[c][e];
         } else {
-          strip.at[c][e] *= gradient - pointer_of(s, e, column).slope;
+          // beyond the last query its rows are 0, of which the exponential may be infinite
+          strip.at[c][e] = is_seen ? strip.at[c][e] * (gradient - pointer_of(s, e, column).slope) : T(0);
         }
       });
       add_product(gradient_[s], strip, column_tile(s));

@@ -1,6 +1,7 @@
 #include "tensor/format/file_kind.h"
 
 #include <algorithm>
+#include <cctype>
 
 #include <fmt/core.h>
 
@@ -34,9 +35,6 @@ constexpr Magic magics[] = {
     {"GGUF"sv, {"a GGUF model, as llama.cpp reads", "use the .safetensors files that the model was made from"}},
     {"\x89HDF\r\n\x1a\n"sv, {"an HDF5 file (.h5)", "in Python: h5py reads it, safetensors.numpy.save_file writes"}},
     {"version https://git-lfs"sv, {"a pointer of Git LFS, not the file itself", "git lfs pull fetches the file"}},
-    {"<!DOCTYPE html"sv, {"an HTML page", "perhaps the answer of a download that failed"}},
-    {"<!doctype html"sv, {"an HTML page", "perhaps the answer of a download that failed"}},
-    {"<html"sv, {"an HTML page", "perhaps the answer of a download that failed"}},
     {"\x1f\x8b"sv, {"compressed with gzip", "gunzip FILE unpacks it"}},
     {"BZh"sv, {"compressed with bzip2", "bunzip2 FILE unpacks it"}},
     {"\xfd"
@@ -56,6 +54,27 @@ constexpr Magic magics[] = {
     {"\xff\xfe"sv, {"text in UTF-16", "iconv -f UTF-16 -t UTF-8 FILE converts it"}},
     {"\xfe\xff"sv, {"text in UTF-16", "iconv -f UTF-16 -t UTF-8 FILE converts it"}},
 };
+
+/// Beginnings of documents of markup, in lower case.
+constexpr FileKind page{"an HTML page", "perhaps the answer of a download that failed"};
+constexpr FileKind document{"an XML document, such as TMX or SGML",
+                            "write its texts into a file, one on each line, or into a table with a column for each"};
+constexpr Magic markups[] = {{"<!doctype html"sv, page}, {"<html"sv, page},       {"<?xml"sv, document},
+                             {"<!doctype "sv, document}, {"<tmx"sv, document},    {"<xliff"sv, document},
+                             {"<srcset"sv, document},    {"<refset"sv, document}, {"<tstset"sv, document},
+                             {"<mteval"sv, document}};
+
+/// The kind of a document of markup, which may begin with a byte order mark and blank lines; nothing for others.
+const FileKind* kind_of_markup(std::string_view bytes) {
+  if (bytes.starts_with("\xef\xbb\xbf")) bytes.remove_prefix(3);
+  bytes.remove_prefix(std::min(bytes.find_first_not_of(" \t\r\n"), bytes.size()));
+  const auto begins = [&](const Magic& magic) {
+    return std::ranges::equal(bytes.substr(0, magic.bytes.size()), magic.bytes, {},
+                              [](unsigned char sign) { return std::tolower(sign); });
+  };
+  const auto found = std::ranges::find_if(markups, begins);
+  return found == std::end(markups) ? nullptr : &found->kind;
+}
 
 std::size_t number_at(std::string_view bytes, std::size_t place, std::size_t size) {
   std::size_t number = 0;
@@ -89,6 +108,7 @@ FileKind recognised_file(std::string_view bytes) {
   if (bytes.starts_with("PK\x03\x04") || bytes.starts_with("PK\x05\x06")) return kind_of_zip(bytes);
   for (const Magic& magic : magics)
     if (bytes.starts_with(magic.bytes)) return magic.kind;
+  if (const FileKind* markup = kind_of_markup(bytes)) return *markup;
   constexpr std::size_t tar_mark_at = 257;
   if (bytes.size() > tar_mark_at && bytes.substr(tar_mark_at).starts_with("ustar"))
     return {"a tar archive", "tar xf FILE unpacks it"};
@@ -97,6 +117,8 @@ FileKind recognised_file(std::string_view bytes) {
   if (first != bytes.npos && (bytes[first] == '{' || bytes[first] == '[')) return json;
   return {};
 }
+
+bool is_markup(std::string_view bytes) { return kind_of_markup(bytes) != nullptr; }
 
 std::string wrong_format(std::string_view file, std::string_view first_bytes, std::string_view expected) {
   const FileKind kind = recognised_file(first_bytes);

@@ -15,6 +15,9 @@ struct FileKind {
 };
 FileKind recognised_file(std::string_view first_bytes);
 
+/// Whether the bytes begin an HTML page or an XML document, perhaps behind a byte order mark and blank lines.
+bool is_markup(std::string_view first_bytes);
+
 /// "model.pt: is a PyTorch file, expected a safetensors file; ADVICE", or an empty string for unknown bytes.
 std::string wrong_format(std::string_view file, std::string_view first_bytes, std::string_view expected);
 

@@ -884,6 +884,34 @@ BOOST_AUTO_TEST_CASE(blocks_without_keys_drop_nothing) {
   for (double x : attend(in, plan, 0.5, nullptr).value().to_vector<double>()) BOOST_TEST(x == 0);
 }
 
+BOOST_AUTO_TEST_CASE(a_trace_changes_no_dropout_where_some_heads_have_no_pairs) {
+  AttentionShape shape{.model_dim = 12, .heads = 3, .place = Place::encoder};
+  shape.dropout = 0.4;
+  const auto attention = attention_factory("heads(global*1, linear*1, gaussian*1)")(shape);
+  attention->initialise(3);
+  attention->to(DType::f64);
+  attention->train(true);
+  Generator generator(8);
+  const Variable x(random_tensor({2, 7, 12}, generator), true);
+  const auto output = [&](AttentionEngine engine, AttentionTrace* trace) {
+    AttentionEngineScope chosen(engine, 3);
+    RandomScope random({.seed = 5, .update = 2});
+    const Variable out = attention->forward({.query = x, .key = x, .value = x, .trace = trace});
+    std::vector<double> all = out.value().to_vector<double>();
+    const std::vector<double> slope = grad(sum(square(out)), {x})[0].value().to_vector<double>();
+    all.insert(all.end(), slope.begin(), slope.end());
+    return all;
+  };
+  const std::vector<double> expected = output(AttentionEngine::composed, nullptr);
+  for (AttentionEngine engine : {AttentionEngine::composed, AttentionEngine::blockwise, AttentionEngine::fused})
+    for (bool traces : {false, true}) {
+      AttentionTrace trace;
+      const std::vector<double> found = output(engine, traces ? &trace : nullptr);
+      for (std::size_t k = 0; k < expected.size(); ++k)
+        BOOST_TEST(std::abs(found[k] - expected[k]) < 1e-10, static_cast<int>(engine) << " " << traces << " " << k);
+    }
+}
+
 BOOST_AUTO_TEST_CASE(masks_and_ranges_that_change_before_the_backward_pass_are_errors) {
   Generator generator(4);
   AttentionContext in;

@@ -8,6 +8,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "attention/engine/check_plan.h"
+#include "attention/engine/maps_of_weights.h"
 #include "attention/registry.h"
 #include "tests/attention/attentions.h"
 #include "tests/refusal.h"
@@ -206,7 +207,7 @@ BOOST_AUTO_TEST_CASE(inputs_have_their_shapes_and_ranges) {
                in.key_lengths = Tensor::full({2, 1}, 3, DType::i32);
              }) == "attention: the key lengths are i32 [2, 1]; expected one dimension, [B]");
   BOOST_TEST(refusal("global", [](AttentionInput& in) { in.query_offset = -1; }) ==
-             "attention: the first query is at position -1 (query_offset); it must be in 0 to 2147483648");
+             "attention: the first query is at position -1 (query_offset); it must be in 0 to 16777216 in f32");
   BOOST_TEST(refusal("window(pointers=given)", [](AttentionInput& in) {
                in.right_pointer = Tensor::full({1, 1, 1}, 5, DType::i32);
              }) == "attention: the right_pointer at [0, 0, 0] of [1, 1, 1] is 5; it must be in 0 to 4");
@@ -364,6 +365,20 @@ BOOST_AUTO_TEST_CASE(the_trace_has_a_factor_of_the_weights_only_where_every_wind
   BOOST_TEST(!has_factor({other}));
   BOOST_TEST(!has_factor({factor, other}));
   BOOST_TEST(!has_factor({}));
+}
+
+BOOST_AUTO_TEST_CASE(second_maps_are_apart_only_beside_windows_that_are_factors) {
+  const auto obstacle = [](const PairTerm& window) {
+    Plan plan;
+    plan.second_maps.push_back({Score{}, PerHead{numbers({H})}});
+    plan.windows.push_back(window);
+    const char* found = obstacle_of_maps(plan, false);
+    return std::string(found ? found : "none");
+  };
+  BOOST_TEST(obstacle(pointwise(Weighted{}, PerHead{numbers({H})})) == "none");
+  BOOST_TEST(obstacle(pointwise(SelfWeighted{}, PerHead{numbers({H})})) ==
+             "a second map beside a change of weights that is no factor");
+  BOOST_TEST(obstacle({Renormalization{}, {}}) == "a second map whose weights are normalised again");
 }
 
 BOOST_AUTO_TEST_CASE(a_part_of_a_method_stays_on_the_heads_of_the_method) {

@@ -26,6 +26,8 @@ struct Case {
   std::int64_t model_dim = 6;  ///< two heads of half this width
   DType dtype = DType::f64;
   double dropout = 0, scale = 1;  ///< of the states
+  double bias = 0;                ///< is added to the biases of query and key projections, with opposite signs
+  bool causal = false;            ///< in cross-attention too
   bool hides_rows = false;        ///< some queries see no key
   bool continues_focus = false;   ///< the first query has a focus before it, and the focus is a result
 };
@@ -40,6 +42,10 @@ std::vector<std::vector<double>> results(const std::string& specification, Place
   for (auto& parameter : attention->parameters()) {
     const double size = parameter.variable.rank() == 2 ? 1.5 / std::sqrt(static_cast<double>(c.model_dim)) : 1;
     Variable(parameter.variable).value().copy_from(random_tensor(parameter.variable.shape(), generator, -size, size));
+    if (c.bias != 0 && parameter.name.ends_with(".bias")) {
+      Tensor bias = Variable(parameter.variable).value();
+      bias.fill(parameter.name.find("query") != std::string::npos ? -c.bias : c.bias);
+    }
   }
   attention->to(c.dtype);
   attention->to(device);
@@ -64,7 +70,8 @@ std::vector<std::vector<double>> results(const std::string& specification, Place
                                                    {2})
                                           .to(device),
                        .mask = test_mask(I, c.keys).to(c.dtype).to(device),
-                       .causal = place == Place::decoder};
+                       .causal = place == Place::decoder || c.causal};
+  if (c.causal) input.key_lengths = {};
   if (c.continues_focus) inputs.push_back(input.previous_focus = Variable(focus, true));
   if (c.hides_rows) input.allowed = Tensor::from(allowed, {1, 1, I, c.keys}).to(device);
   RandomScope random({.seed = 4, .update = 7});
@@ -266,7 +273,8 @@ BOOST_AUTO_TEST_CASE(heads_of_any_width_to_128, *with_cuda()) {
 }
 
 BOOST_AUTO_TEST_CASE(pointers_of_many_queries_are_carried_from_launch_to_launch, *with_cuda()) {
-  check_against_the_cpu("window(use=additive,segment=5)", Place::cross, {1100, 130}, 1e-10);
+  for (const char* kind : {"window(use=additive,segment=5)", "additive + window(use=additive)"})
+    check_against_the_cpu(kind, Place::cross, {1100, 130}, 1e-10);
 }
 
 BOOST_AUTO_TEST_CASE(a_focus_goes_from_query_to_query, *with_cuda()) {
@@ -347,6 +355,23 @@ BOOST_AUTO_TEST_CASE(saturated_pointers, *with_cuda()) {
       near.scale = 6, near.dtype = DType::f32;
       check_against_the_cpu(kind, Place::cross, near, 1e-4);
     }
+}
+
+/// The last tile has rows beyond the queries, whose logits are 0 where those of the last query are far below.
+BOOST_AUTO_TEST_CASE(pointers_of_very_negative_logits, *with_cuda()) {
+  for (std::int64_t queries : {9, 40}) {
+    Case c{queries, queries};
+    c.bias = 30;
+    for (const char* kind : {"window", "window(use=additive)"}) check_against_the_cpu(kind, Place::encoder, c, 1e-8);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(causality_may_reach_beyond_the_keys, *with_cuda()) {
+  for (const char* kind : {"window", "window(segment=4)", "window(use=additive,segment=3)", "gaussian", "flexible"}) {
+    Case c{9, 5};
+    c.causal = true;
+    check_against_the_cpu(kind, Place::cross, c, 1e-10);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(the_backward_pass_may_run_again, *with_cuda()) {

@@ -30,7 +30,7 @@ Pairs pairs_of(const std::string& data, const std::string& columns = "") {
   ParallelCorpusOptions options;
   options.data = data;
   options.columns = columns;
-  options.needs_source = options.has_words = true;
+  options.needs_source = options.lines.has_words = true;
   const ParallelCorpus corpus(options);
   Pairs pairs;
   for (const Part part : {Part::train, Part::dev, Part::test})
@@ -71,7 +71,7 @@ BOOST_AUTO_TEST_CASE(links_may_be_counted_from_1) {
     return score(write, links, gold, joined({"--metrics", "aer"}, more));
   };
   const Ended mixed = aer(from_0, from_1);
-  BOOST_TEST(contains(mixed.err, "r.txt: no link is of a word 0, as links of "), mixed.err);
+  BOOST_TEST(contains(mixed.err, "r.txt: no link is of a source word 0, as links of "), mixed.err);
   BOOST_TEST(contains(mixed.err, "--gold-from 1"), mixed.err);
   BOOST_TEST(contains(aer(from_1, from_0).err, "--links-from 1"));
   for (const Ended& right : {aer(from_0, from_1, {"--gold-from", "1"}), aer(from_1, from_0, {"--links-from", "1"})}) {
@@ -79,6 +79,8 @@ BOOST_AUTO_TEST_CASE(links_may_be_counted_from_1) {
     BOOST_TEST(right.err == "");
   }
   BOOST_TEST(aer(from_1, from_1).err == "");
+  BOOST_TEST(aer("\n\n", from_0).err == "");  // nothing is linked, so nothing is counted
+  BOOST_TEST(contains(aer(from_0, "0-1 1-2 2-3\n0-1 1-3\n").err, "r.txt: no link is of a target word 0"));
   const std::string zero = refusal_of(aer(from_0, from_0, {"--gold-from", "1"}));
   BOOST_TEST(contains(zero, "r.txt:1: '0-0': expected a link like 0-2 or 0?2, of words counted from 1"), zero);
 }
@@ -155,6 +157,9 @@ BOOST_AUTO_TEST_CASE(other_conll_files_have_the_columns_that_they_have) {
   BOOST_TEST(
       (pairs_of(write("a.conll", "# a comment line\nIt PRON\nruns VERB\n\n# SYM\n1-2 NUM\nwon VERB\n")) == expected));
   BOOST_TEST((pairs_of(write("a.tsv", "It\tPRON\nruns\tVERB\n \n#\tSYM\n1-2\tNUM\nwon\tVERB\n\n")) == expected));
+  // above the first word of the file as above other words
+  const Pairs signs{{"# It", "SYM PRON"}, {"# won", "NO VERB"}};
+  BOOST_TEST((pairs_of(write("d.conll", "# a b\n# SYM\nIt PRON\n\n# NO\nwon VERB\n")) == signs));
   const std::string four = write("eng.conll", "-DOCSTART- -X- O O\n\nIt PRP B-NP O\n\n2-1 CD I-NP O\nwon VBD O O\n");
   BOOST_TEST((pairs_of(four, "1,2") == Pairs{{"2-1 won", "CD VBD"}, {"It", "PRP"}}));
   BOOST_TEST(contains(message_of([&] { pairs_of(four); }), "4 columns (It, PRP, B-NP, O), expected 2"));
@@ -175,6 +180,47 @@ BOOST_AUTO_TEST_CASE(tagging_reads_the_three_files_of_a_treebank) {
   BOOST_TEST(contains(done.out, "12 pairs to train on, 12 to select models, 12 in test"), done.out);
 }
 
+BOOST_AUTO_TEST_CASE(words_without_a_tag_are_named_by_file_and_line) {
+  const Files write;
+  std::string words = "a b c\nd e\n", tags = "A B C\nD\n";
+  for (int k = 0; k < 200; ++k) words += fmt::format("x{} y\n", k), tags += "X Y\n";
+  write("train.words", words), write("train.tags", tags);
+  const auto flags = [&](const std::vector<std::string>& more) {
+    return tiny_classifier(
+        write.path / "out",
+        joined({"--data", write.path, "--source", "words", "--target", "tags", "--min-count", "1"}, more));
+  };
+  BOOST_TEST(contains(refusal_of(ended("tagging", flags({}))),
+                      "train.words:2: 2 words and 1 tag; each word needs one tag (--bad-lines skip leaves such pairs"));
+  BOOST_TEST(contains(succeeded(ended("tagging", flags({"--bad-lines", "skip"}))).out, "uneven"));
+}
+
+BOOST_AUTO_TEST_CASE(pages_and_documents_of_markup_are_no_texts) {
+  const Files write;
+  for (const auto& [text, kind] : {std::pair("<!DOCTYPE HTML>\n<p>not found\n", "an HTML page"),
+                                   {"\n<html lang=\"en\">\n", "an HTML page"},
+                                   {"\xef\xbb\xbf<?xml version=\"1.0\"?>\n<tmx>\n", "an XML document"},
+                                   {"<tmx version=\"1.4\">\n<tuv>\n", "an XML document"},
+                                   {"<refset setid=\"x\">\n<seg>a</seg>\n", "an XML document"}})
+    BOOST_TEST(contains(refusal_of(ended("language_model", tiny(write.path / "out", {"--data", write("a.txt", text)}))),
+                        std::string("a.txt: is ") + kind),
+               text);
+  BOOST_TEST(score(write, "<unk> a\n<b> c\n", "<unk> a\n<b> c\n").err == "");
+}
+
+BOOST_AUTO_TEST_CASE(a_metric_of_one_reference_is_refused_where_there_are_several) {
+  const Files write;
+  std::string table = "text\tshort\tshorter\n";
+  for (int k = 0; k < 40; ++k) table += fmt::format("the text {0}\ttext {0}\t{0}\n", k);
+  const std::string file = write("sums.tsv", table), out = write.path / "out";
+  for (const std::string flag : {"--metrics", "--select"})
+    BOOST_TEST(contains(refusal_of(ended("summarize", tiny(out, {"--data", file, "--columns", "text,short,shorter",
+                                                                 flag, "word-accuracy"}))),
+                        flag + " word-accuracy: word-accuracy: 2 references, expected 1"),
+               flag);
+  BOOST_TEST(!std::filesystem::exists(out + "/checkpoint.safetensors"));
+}
+
 BOOST_AUTO_TEST_CASE(the_language_may_stand_first_in_names) {
   const Files write;
   const std::string source = "a b\nc d\n", target = "A B\nC D\n";
@@ -186,6 +232,9 @@ BOOST_AUTO_TEST_CASE(the_language_may_stand_first_in_names) {
   options.data = write.path, options.source = "src", options.target = "tgt", options.needs_source = true;
   BOOST_TEST(contains(ParallelCorpus(options).description(),
                       "train src-train.txt and tgt-train.txt; dev src-val.txt and tgt-val.txt; test 10 % of train"));
+  write("src-test.txt", source);
+  BOOST_TEST(contains(message_of([&] { ParallelCorpus{options}; }), "there is src-test.txt, but no tgt-test.txt"));
+  std::filesystem::remove(write.path / "src-test.txt");
   write("train.src", source), write("train.tgt", target);  // the usual names have precedence
   BOOST_TEST(contains(ParallelCorpus(options).description(), "train train.src and train.tgt"));
 }
@@ -219,6 +268,9 @@ BOOST_AUTO_TEST_CASE(lines_that_end_in_carriage_returns_are_no_training_text) {
   BOOST_TEST(contains(pairs, "train.en: its lines end in carriage returns alone; tr "), pairs);
   const Ended texts = ended("language_model", tiny(write.path / "lm", {"--data", write("a.txt", text)}));
   BOOST_TEST(contains(texts.err, "a.txt: its lines end in carriage returns alone"), texts.err);
+  const std::string two = write("c.txt", text + "\n" + text + "\n");
+  BOOST_TEST(contains(refusal_of(ended("language_model", tiny(write.path / "lm", {"--data", two}))),
+                      "c.txt:1: the line has 29 carriage returns: lines that end in them alone"));
   std::string joined_files;
   for (int k = 0; k < 60; ++k) joined_files += fmt::format("{}the cat {}\n", k % 30 ? "" : "\xef\xbb\xbf", k);
   const Ended mark =

@@ -155,6 +155,19 @@ BOOST_AUTO_TEST_CASE(a_finished_run_goes_on_with_more_updates_as_if_it_had_been_
   BOOST_TEST(load_json(folder / "run" / "run.json").size() == 2u);
 }
 
+BOOST_AUTO_TEST_CASE(a_finished_run_without_its_checkpoint_is_not_begun_again) {
+  Folder folder;
+  const std::string run = (folder / "run").string();
+  succeeded(sentiment(joined(training("generated:train=80,dev=20,test=20", run), {"--updates", "4"})));
+  std::filesystem::remove(folder / "run" / "checkpoint.safetensors");
+  const std::string result = contents(folder / "run" / "result.json"),
+                    model = contents(folder / "run" / "best.safetensors");
+  BOOST_TEST(contains(refusal_of(sentiment({"--resume", run, "--updates", "6"})),
+                      "checkpoint.safetensors: the run is finished and its checkpoint is missing"));
+  BOOST_TEST(contents(folder / "run" / "result.json") == result);
+  BOOST_TEST(contents(folder / "run" / "best.safetensors") == model);
+}
+
 BOOST_AUTO_TEST_CASE(an_extension_that_is_refused_leaves_the_result) {
   Folder folder;
   write_parts(folder.path);

@@ -98,16 +98,6 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_scored_is_refused_with_its_place) {
   BOOST_TEST(contains(refusal("aer", file("l", {"0-1"}), {file("g", {"0-1"}), file("h", {"0-1"})}), "2 references"));
 }
 
-// Lin & Och 2004 add 1 for n > 1 only, so that they would score the first line 0
-BOOST_AUTO_TEST_CASE(sentence_bleu_adds_one_to_all_counts_but_an_empty_reference_is_worth_nothing) {
-  auto value = [](const std::string& text, const std::string& reference) {
-    return text_scores("sentence-bleu", file("h", {text}), std::vector{file("r", {reference})})[0].metric.value();
-  };
-  check_near(value("x y z", "a b c"), 100 * std::pow(1. / 24, 0.25));
-  BOOST_TEST(value("a", "") == 0);
-  BOOST_TEST(value("", "") == 0);
-}
-
 BOOST_AUTO_TEST_CASE(tables_compare_systems_with_the_first) {
   const auto scores = [](const TextFile& system) { return text_scores("bleu", system, references); };
   const BootstrapOptions options{.resamples = 200};

@@ -46,6 +46,7 @@ struct Task {
   bool configures = false;  ///< the configuration has the options of extension
   std::function<double(std::int64_t update)> factor = [](auto) { return 1; };  ///< of the loss
   std::function<double(double)> score = [](double place) { return -std::abs(place); };
+  bool higher_is_better = true;
   std::int64_t killed_before = -1;      ///< the update
   std::int64_t killed_in_dev_set = -1;  ///< the evaluation, counted from 0
 
@@ -67,15 +68,6 @@ struct Trained {
 
 std::vector<double> numbers(const Point& point) { return point.place.value().to_vector<double>(); }
 
-/// The second half of an update, as the programs write it.
-void end_update(Training& training, Optimizer& optimizer, const Schedule& schedule, const TrainingOptions& options,
-                const DevScores& dev_scores) {
-  const auto [norm, count] = training.gradient();
-  const double rate = schedule.rate(training.updates(), training.epoch());
-  optimizer.step(rate, clip_scale(norm, options.clip, count));
-  training.end_update(rate, dev_scores);
-}
-
 /// Trains in a new directory, or continues the training there. `point` shows what became of the model.
 Trained trained(const std::filesystem::path& out, const Task& task, Point& point) {
   point.initialise(1);
@@ -93,7 +85,7 @@ Trained trained(const std::filesystem::path& out, const Task& task, Point& point
   auto dev_scores = [&] {
     if (std::ssize(trained.seen) == task.killed_in_dev_set) throw Killed{};
     trained.seen.push_back(numbers(point));
-    return std::vector{DevScore{"nearness", task.score(trained.seen.back()[0])}};
+    return std::vector{DevScore{"nearness", task.score(trained.seen.back()[0]), task.higher_is_better}};
   };
   while (training.has_next_update()) {
     optimizer->zero_grad();
@@ -109,7 +101,10 @@ Trained trained(const std::filesystem::path& out, const Task& task, Point& point
       all = all.defined() ? all + loss : loss;
     }
     if (task.adds_once) training.backward(all, double(task.accumulate));
-    end_update(training, *optimizer, schedule, task.options, dev_scores);
+    const auto [norm, count] = training.gradient();
+    const double rate = schedule.rate(training.updates(), training.epoch());
+    optimizer->step(rate, clip_scale(norm, task.options.clip, count));
+    training.end_update(rate, dev_scores);
   }
   trained.result = training.finish(dev_scores);
   trained.place = numbers(point);
@@ -121,7 +116,10 @@ Trained trained(const std::filesystem::path& out, const Task& task) {
   return trained(out, task, point);
 }
 
-void kill(const std::filesystem::path& out, const Task& task) { BOOST_CHECK_THROW(trained(out, task), Killed); }
+void kill(const std::filesystem::path& out, Task task, std::int64_t update, std::int64_t evaluation = -1) {
+  task.killed_before = update, task.killed_in_dev_set = evaluation;
+  BOOST_CHECK_THROW(trained(out, task), Killed);
+}
 
 /// The tensors of a checkpoint, and what it says of the run without its times and files.
 std::string checkpoint_of(const std::filesystem::path& run) {
@@ -182,22 +180,12 @@ BOOST_AUTO_TEST_CASE(the_best_model_is_kept_unless_the_last_are_averaged) {
 
 BOOST_AUTO_TEST_CASE(a_lower_score_is_better_where_the_score_says_so) {
   Folder folder;
-  Point point;
-  point.initialise(1);
   Task task;
-  Run run{.directory = std::make_shared<RunDirectory>(RunDirectory::create("test", folder / "run"))};
-  Batches batches;
-  const auto optimizer = make_optimizer(point.parameters(), task.options.optimizer);
-  const Schedule schedule = task.options.learning_rate();
-  Training training(run, point, *optimizer, batches, task.options);
-  auto distance = [&] { return std::vector{DevScore{"distance", numbers(point)[0], false}}; };
-  while (training.has_next_update()) {
-    optimizer->zero_grad();
-    batches.next();
-    training.backward(sum(point.place * -1.0), 1);  // to the right, away from 0
-    end_update(training, *optimizer, schedule, task.options, distance);
+  task.score = [](double place) { return std::abs(place); };  // it runs away from 0
+  for (const auto& [higher_is_better, best] : {std::pair(true, 6), std::pair(false, 1)}) {
+    task.higher_is_better = higher_is_better;
+    BOOST_TEST(trained(folder / std::to_string(best), task).result.best_update == best);
   }
-  BOOST_TEST(training.finish(distance).best_update == 1);
 }
 
 BOOST_AUTO_TEST_CASE(a_training_does_not_end_before_its_updates) {
@@ -212,10 +200,8 @@ BOOST_AUTO_TEST_CASE(models_of_updates_after_the_checkpoint_are_not_kept) {
   Folder folder;
   Task task;
   task.options.keep = 5;
-  task.killed_before = 3;  // model-3 was written after the checkpoint of update 2
-  kill(folder / "run", task);
+  kill(folder / "run", task, 3);  // model-3 was written after the checkpoint of update 2
   BOOST_TEST(std::filesystem::exists(folder / "run" / "model-3.safetensors"));
-  task.killed_before = -1;
   task.options.evaluate_every = 2;
   trained(folder / "run", task);
   BOOST_TEST(!std::filesystem::exists(folder / "run" / "model-3.safetensors"));
@@ -227,9 +213,7 @@ BOOST_AUTO_TEST_CASE(the_best_model_is_that_of_the_checkpoint_though_evaluations
   Task task;
   task.score = [](double place) { return std::abs(place); };
   task.configures = true;
-  task.killed_before = 3;  // best.safetensors has update 3, the checkpoint knows update 2
-  kill(folder / "run", task);
-  task.killed_before = -1;
+  kill(folder / "run", task, 3);  // best.safetensors has update 3, the checkpoint knows update 2
   task.options.evaluate_every = 100;
   const std::string message = message_of([&] { trained(folder / "run", task); });
   BOOST_TEST(contains(message, "which has the model of update 3: resume first with"), message);
@@ -301,16 +285,9 @@ BOOST_AUTO_TEST_CASE(a_killed_training_resumes_bit_for_bit) {
     task.options.average = average;
     task.score = [](double place) { return std::sin(1000 * place); };  // the best may be anywhere
     const Trained whole = trained(folder / "whole", task);
-    for (std::int64_t evaluation : {1, 6}) {
-      task.killed_in_dev_set = evaluation;
-      kill(folder / "killed", task);
-    }
-    task.killed_in_dev_set = -1;
-    for (std::int64_t update : {6, 7, 15, 22}) {
-      task.killed_before = update;  // the last evaluations came after the last checkpoint
-      kill(folder / "killed", task);
-    }
-    task.killed_before = -1;
+    for (std::int64_t evaluation : {1, 6}) kill(folder / "killed", task, -1, evaluation);
+    for (std::int64_t update : {6, 7, 15, 22})  // the last evaluations came after the last checkpoint
+      kill(folder / "killed", task, update);
     const Trained resumed = trained(folder / "killed", task);
     check_same_runs(folder / "whole", folder / "killed");
     BOOST_TEST(resumed.place == whole.place, boost::test_tools::per_element());
@@ -351,9 +328,7 @@ BOOST_AUTO_TEST_CASE(a_changed_log_is_noticed_when_a_run_continues) {
   Folder folder;
   Task task;
   task.options.evaluate_every = 1;
-  task.killed_before = 4;
-  kill(folder / "run", task);
-  task.killed_before = -1;
+  kill(folder / "run", task, 4);
   const std::filesystem::path log = folder / "run" / "log.jsonl";
   std::string text = contents(log);
   const std::size_t digit = text.find_first_of("123456789", text.find("\"loss\":") + 7);
@@ -368,9 +343,7 @@ BOOST_AUTO_TEST_CASE(a_model_that_the_end_needs_is_missed_before_a_run_continues
     Folder folder;
     Task task;
     task.options.average = average;
-    task.killed_before = 5;
-    kill(folder / "run", task);
-    task.killed_before = -1;
+    kill(folder / "run", task, 5);
     const std::filesystem::path file = folder / "run" / model, elsewhere = folder / "elsewhere";
     const std::string before = contents(folder / "run" / "log.jsonl");
     std::filesystem::rename(file, elsewhere);
@@ -388,9 +361,7 @@ BOOST_AUTO_TEST_CASE(a_training_may_end_before_its_first_evaluation) {
   Folder folder;
   Task task;
   task.options.evaluate_every = 100;
-  task.killed_before = 4;
-  kill(folder / "run", task);
-  task.killed_before = -1;
+  kill(folder / "run", task, 4);
   task.options.updates = 4;  // those of the checkpoint
   const Trained ended = trained(folder / "run", task);
   BOOST_TEST(ended.result.updates == 4);

@@ -161,3 +161,18 @@ BOOST_AUTO_TEST_CASE(a_child_of_fork_computes_the_same_on_one_thread, *cpu_only(
   BOOST_TEST(work() == right);
   omp_set_num_threads(before);
 }
+
+BOOST_AUTO_TEST_CASE(threads_fill_each_element_of_a_view_and_no_other, *cpu_only()) {
+  const int before = omp_get_max_threads();
+  for (int threads : {1, 2, 3})
+    for (bool transposed : {false, true}) {
+      omp_set_num_threads(threads);
+      Tensor whole = Tensor::full({300, 1111}, -1.5), inner = whole.slice(0, 3, 297).slice(1, 5, 1102);
+      (transposed ? inner.transpose(0, 1) : inner).fill(2.25);
+      std::vector<double> expected(300 * 1111, -1.5);
+      for (std::size_t i = 3; i < 297; ++i) std::fill_n(expected.begin() + i * 1111 + 5, 1097, 2.25);
+      BOOST_TEST((whole.to_vector<double>() == expected),
+                 fmt::format("{} threads, transposed {}", threads, transposed));
+    }
+  omp_set_num_threads(before);
+}

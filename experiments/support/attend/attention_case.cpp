@@ -100,8 +100,8 @@ class Computation {
     }
     refuse_unknown(tensors);
     Tensor cotangent = given("cotangent");  // checked even if no gradients are computed
-    if (cotangent.defined() && cotangent.shape() != output.shape())
-      refuse("cotangent", output.shape().str() + ", the shape of the output");
+    if (cotangent.defined() && (cotangent.shape() != output.shape() || !is_float(cotangent.dtype())))
+      refuse("cotangent", "floating-point numbers " + output.shape().str() + ", the shape of the output");
     if (options_.gradients) add_gradients(tensors, output, cotangent.defined() ? cotangent : random(output.shape()));
     return tensors;
   }
@@ -172,15 +172,19 @@ class Computation {
     for (const auto& [name, member] : whole_numbers) {
       if (!is_known(name) || !file_.find(name)) continue;
       input_.*member = file_.at(name);
-      if (is_float((input_.*member).dtype())) refuse(name, "whole numbers, or truth values");
+      const DType dtype = (input_.*member).dtype();
+      const bool is_mask = name == std::string_view("allowed");
+      if (is_mask ? is_float(dtype) : dtype != DType::i32 && dtype != DType::i64)
+        refuse(name, is_mask ? "whole numbers, or truth values" : "i32 or i64");
       counts_.emplace_back(name, input_.*member);
     }
-    constexpr std::int64_t most = std::int64_t{1} << 31;
     if (const Tensor* offset = file_.find("query_offset")) {
       if (is_float(offset->dtype()) || offset->elements() != 1) refuse("query_offset", "i32 or i64 [1]");
       input_.query_offset = offset->to_vector<std::int64_t>()[0];
+      const std::int64_t most = std::int64_t{1} << (float_type() == DType::f64 ? 30 : 24);
       require(0 <= input_.query_offset && input_.query_offset <= most,
-              "{}: 'query_offset' is {}; a position must be in 0 ... {}", file_.source, input_.query_offset, most);
+              "{}: 'query_offset' is {}; a position must be in 0 ... {} in {}", file_.source, input_.query_offset, most,
+              name(float_type()));
     }
     if (input_.query_offset != 0 || file_.find("query_offset"))
       counts_.emplace_back("query_offset", Tensor::from(std::vector<std::int64_t>{input_.query_offset}, {1}));

@@ -81,6 +81,11 @@ std::optional<PartName> part_named(const std::string& name) {
   return {};
 }
 
+std::optional<Part> part_called(std::string_view word) {
+  const auto found = std::ranges::find(part_words, lower_case(word), &std::pair<std::string_view, Part>::first);
+  return found == std::end(part_words) ? std::nullopt : std::optional(found->second);
+}
+
 std::string set_name(const fs::path& file) { return without_endings(file.filename().string()); }
 
 namespace {

@@ -21,6 +21,9 @@ struct PartName {
 /// and `-`; digits may follow (`test2016`), letters may not (`training`). Returns nothing where there is no such word.
 std::optional<PartName> part_named(const std::string& name);
 
+/// The part that such a word by itself stands for, in any case; nothing for other words.
+std::optional<Part> part_called(std::string_view word);
+
 /// Files by the name of their set: the file's name without .gz, .txt and the language, if there is one.
 using FileSets = std::map<std::string, std::filesystem::path>;
 

@@ -253,8 +253,15 @@ std::vector<std::string> in_order(const std::set<std::string>& labels) {
   return classes;
 }
 
-/// Rows of a `subset` val or dev are the development part if it has no file.
-void read_table(LabelledTexts& data, Part part, const fs::path& file, const RecordFields& fields, bool has_dev) {
+/// The part of a row of the training file, of which its `subset` may say that it is of another part.
+Part part_of_row(const RecordReader& at, Part part, const std::string& subset) {
+  if (part != Part::train || subset.empty()) return part;
+  const auto named = part_called(subset);
+  at.require_here(named.has_value(), "subset '{}', expected train, dev (or val, valid, validation) or test", subset);
+  return *named;
+}
+
+void read_table(LabelledTexts& data, Part part, const fs::path& file, const RecordFields& fields) {
   constexpr std::size_t most_labels = 1000, few_rows = 10;
   const RecordFormat format = record_format(file);
   RecordReader reader(file, format == RecordFormat::lines ? RecordFormat::tsv : format,
@@ -263,7 +270,8 @@ void read_table(LabelledTexts& data, Part part, const fs::path& file, const Reco
   require(names[0] != names[1], "--columns {}: one column cannot be text and label", listed(fields.names, ","));
   std::set<std::string> labels(data.labels.begin(), data.labels.end());
   std::vector<TextPair>& pairs = data[part];
-  std::vector<TextPair>& dev = part == Part::train && !has_dev ? data[Part::dev] : pairs;
+  const auto rows = [&] { return data[Part::train].size() + data[Part::dev].size() + data[Part::test].size(); };
+  const std::size_t before = rows();
   for (std::vector<std::string> row; reader.next(row);) {
     TextPair pair{.source = tidy_text(row[0]), .target = trimmed(row[1])};
     reader.require_here(!pair.target.empty(), "the label is empty");
@@ -274,11 +282,10 @@ void read_table(LabelledTexts& data, Part part, const fs::path& file, const Reco
     reader.require_here(labels.size() <= most_labels,
                         "more than {} different labels, the last '{}': is this the column of the texts? (--columns)",
                         most_labels, shortened(pair.target, 40));
-    (row[2] == "val" || row[2] == "dev" ? dev : pairs).push_back(std::move(pair));
+    data[part_of_row(reader, part, row[2])].push_back(std::move(pair));
   }
-  require(!pairs.empty() || !dev.empty(), "{}: the file has a header ({}), but no line below it", reader.name(),
-          reader.description());
-  require(!pairs.empty(), "{}: all rows have the subset val or dev; there is none to train on", reader.name());
+  require(rows() > before, "{}: the file has a header ({}), but no line below it", reader.name(), reader.description());
+  require(!pairs.empty(), "{}: no row has the subset train; there is none to train on", reader.name());
   std::set<std::string_view> texts;
   for (const TextPair& pair : pairs) texts.insert(pair.source);
   require(part != Part::train || !fields.names.empty() || reader.has_header() || labels.size() <= texts.size(),
@@ -337,9 +344,8 @@ LabelledTexts load_files(const SentimentOptions& options) {
   const bool is_found = options.columns == automatic_columns;
   const RecordFields fields{.names = is_found ? std::vector<std::string>() : split_fields(options.columns),
                             .header = options.header};
-  return read_files(files, [&](LabelledTexts& data, Part part, const fs::path& file) {
-    read_table(data, part, file, fields, !files[1].empty());
-  });
+  return read_files(
+      files, [&](LabelledTexts& data, Part part, const fs::path& file) { read_table(data, part, file, fields); });
 }
 
 }  // namespace
@@ -395,13 +401,14 @@ bool read_agreement(std::vector<TextPair>& pairs, const fs::path& path) {
                        {"VERB", {"verb_index", "verb_idx"}},  // counted from 1, from 0
                        {"NUMBER", {"label", "verb_pos"}},
                        {"ATTRACTORS", {"n_diff_intervening", "n_attractors"}, false, true},
-                       {"NOUNS", {"n_intervening"}, false, true}});
+                       {"NOUNS", {"n_intervening"}, false, true}},
+                      {.has_flag = false});
   require(reader.has_header(),
           "{}: expected a header with sentence, verb_index (from 1) and verb_pos, as in agr_50_mostcommon_10K.tsv, or "
           "sentence, verb_idx (from 0) and label, as in sva_train.tsv",
           path.string());
   const std::vector<std::string>& names = reader.fields();
-  const bool is_linzens = names[verb] == "verb_index";
+  const bool is_linzens = lower_case(names[verb]) == "verb_index";
   if (is_linzens) reader.read_quotes();
   for (std::vector<std::string> row; reader.next(row);) {
     const auto words = split_words(row[sentence]);

@@ -220,19 +220,6 @@ void PairData::save(const std::filesystem::path& directory) const {
   save_json(directory / data_file, fingerprint());
 }
 
-void PairData::require_word_by_word() const {
-  auto check = [&](const std::string& name, const EncodedPairs& pairs) {
-    for (std::size_t k = 0; k < pairs.size(); ++k) {
-      const std::int64_t words = pairs.source.lengths()[k] - 1, tags = pairs.target.lengths()[k];  // without </s>
-      require(words == tags, "{}: pair {} of {} has {} and {}; each word needs one tag", description_, k + 1, name,
-              counted(std::size_t(words), "word"), counted(std::size_t(tags), "tag"));
-    }
-  };
-  check("the training set", train);
-  check("the development set", dev.pairs);
-  for (const PairSet& test : tests) check("the test set " + test.name, test.pairs);
-}
-
 std::int64_t PairData::longest() const {
   std::int64_t longest = 0;
   auto look_at = [&](const EncodedPairs& pairs) {

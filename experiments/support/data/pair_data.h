@@ -73,8 +73,6 @@ class PairData {
   const std::string& description() const { return description_; }
   /// Writes the vocabulary and the fingerprint of the data into a run's directory.
   void save(const std::filesystem::path& directory) const;
-  /// Throws Error, with the pair, unless every target has as many tokens as its source: one tag for each word.
-  void require_word_by_word() const;
   /// Throws Error unless every text fits into a batch.
   void require_fitting(const BatchOptions& batches) const;
   /// The length of the longest pair, in tokens.

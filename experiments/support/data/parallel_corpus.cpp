@@ -74,6 +74,7 @@ bool PairReader::next(TextPair& pair) {
     } else if (fault) {
       skip(fault->reason, fault->what());
     } else {
+      pair.line = number();
       if (has_alignment_) pair.alignment = std::move(texts.back()), texts.pop_back();
       if (!are_good(texts)) continue;
       if (has_source_) pair.source = std::move(texts[0]);
@@ -90,9 +91,13 @@ bool PairReader::are_good(const std::vector<std::string>& texts) {
     const RecordReader& file = files_[std::min(k, files_.size() - 1 - has_alignment_)];
     const std::int64_t words = std::ssize(split_words(texts[k]));
     const bool is_long = rules_.max_words > 0 && words > rules_.max_words;
-    if (words > 0 && !is_long) continue;
     const std::string place = fmt::format("{}:{}", file.name(), file.number());
-    if (is_long)
+    const std::int64_t partners = rules_.has_words ? std::ssize(split_words(texts[1 - k])) : words;
+    if (words > 0 && !is_long && (words == partners || k > 0)) continue;
+    if (words > 0 && !is_long && partners > 0)
+      skip("uneven", fmt::format("{}: {} and {}; each word needs one tag", place, counted(std::size_t(words), "word"),
+                                 counted(std::size_t(partners), "tag")));
+    else if (is_long)
       skip("too long", fmt::format("{}: {} words, --max-words is {}", place, words, rules_.max_words));
     else  // blank lines of texts alone stand between paragraphs
       skip("blank", fmt::format("{}: a blank {}", place, file.description().empty() ? "line" : "text"), !has_source_);
@@ -181,7 +186,7 @@ FileSets ParallelCorpus::targets_in(const fs::path& directory) const {
 RecordFormat ParallelCorpus::format_of(const fs::path& file) const {
   const RecordFormat format = record_format(file);
   const bool may_be_words = format == RecordFormat::lines || format == RecordFormat::tsv;
-  if (may_be_words && options_.has_words && options_.source.empty()) return RecordFormat::conll;
+  if (may_be_words && options_.lines.has_words && options_.source.empty()) return RecordFormat::conll;
   return format == RecordFormat::lines && !options_.columns.empty() ? RecordFormat::tsv : format;
 }
 
@@ -205,8 +210,8 @@ void ParallelCorpus::choose_files(const FileSets& targets, const fs::path& direc
       fields_ = PairReader(files, options_.lines).fields();  // refuses wrong columns
     } else if (!options_.source.empty()) {
       const FileSets sources = sets_of(directory, options_.source);
-      require(sources.contains(set), "{}: there is {}, but no {}.{}", directory.string(),
-              files.target.filename().string(), set, options_.source);
+      require(sources.contains(set), "{}: there is {}, but no {}", directory.string(), files.target.filename().string(),
+              partner(files.target, set, options_.target, options_.source));
       files.source = sources.at(set);
     } else {
       require(!options_.needs_source,
@@ -230,6 +235,14 @@ void ParallelCorpus::choose_files(const FileSets& targets, const fs::path& direc
        contents_of(directory));
 }
 
+/// The name that the file of the other language should have: `test.tgt` beside test.src, OpenNMT's `tgt-test.txt`
+/// beside src-test.txt.
+std::string ParallelCorpus::partner(const fs::path& file, const std::string& set, const std::string& language,
+                                    const std::string& other) {
+  const std::string name = file.filename().string();
+  return name.starts_with(language + "-") ? other + name.substr(language.size()) : set + "." + other;
+}
+
 /// Throws Error if a part that has no files has those of the source alone. Others are not used.
 void ParallelCorpus::require_targets(const FileSets& targets, const ChosenSets& chosen, const fs::path& directory) {
   for (const auto& [set, file] : sets_of(directory, options_.source)) {
@@ -239,8 +252,8 @@ void ParallelCorpus::require_targets(const FileSets& targets, const ChosenSets& 
                             : named->part == Part::dev ? chosen.dev
                                                        : chosen.tests[0])
                                .empty();
-    require(is_there, "{}: there is {}, but no {}.{}", directory.string(), file.filename().string(), set,
-            options_.target);
+    require(is_there, "{}: there is {}, but no {}", directory.string(), file.filename().string(),
+            partner(file, set, options_.source, options_.target));
     unused_.push_back(file.filename().string());
   }
 }

@@ -20,6 +20,8 @@ enum class BadLines { refuse, skip };
 struct LineRules {
   BadLines bad_lines = BadLines::refuse;
   std::int64_t max_words = 0;  ///< on either side; 0: any number
+  bool has_words = false;  ///< the target has a tag for each word of the source, and a file without names of columns
+                           ///< is CoNLL's: a word a line
 };
 
 /// The files of one part, plain or gzip-compressed: line i of each belongs together. Or one file of records, in which
@@ -81,7 +83,6 @@ struct ParallelCorpusOptions {
   std::string train_set, dev_set, test_set;  ///< names without the language; empty: found by their names
   LineRules lines;
   bool needs_training_set = true;  ///< false: a directory of other parts alone will do
-  bool has_words = false;          ///< records are CoNLL's sentences, unless the ending says csv or JSON
 
   /// Declares --source, --target, --columns, --header, --train-set, --dev-set, --test-set, --bad-lines and --max-words;
   /// --data is the program's own flag.
@@ -113,6 +114,8 @@ class ParallelCorpus : public PairSource {
 
  private:
   FileSets targets_in(const std::filesystem::path& directory) const;
+  static std::string partner(const std::filesystem::path& file, const std::string& set, const std::string& language,
+                             const std::string& other);
   void require_targets(const FileSets& targets, const ChosenSets& chosen, const std::filesystem::path& directory);
   RecordFormat format_of(const std::filesystem::path& file) const;
   void choose_files(const FileSets& targets, const std::filesystem::path& directory, const std::string& train_set);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cmath>
 #include <iterator>
 
 #include <fmt/format.h>
@@ -9,6 +10,7 @@
 #include "experiments/support/program/json_file.h"
 #include "experiments/support/text/words.h"
 #include "tensor/support/suggestion.h"
+#include "tensor/support/warning.h"
 
 namespace fovea {
 
@@ -83,27 +85,40 @@ void RecordReader::note(const RecordFault& fault) {
   if (!fault_) fault_ = fault;
 }
 
+/// The columns of a line of CoNLL's; between tabs they may have spaces.
+std::vector<std::string_view> RecordReader::conll_columns(const std::string& line) const {
+  return has_tabs_ ? split_columns(line) : split_words(line);
+}
+
+/// Whether a line with a number sign before the first word of a sentence is a comment. A word may be '#', too: a line
+/// with as many columns as words have is one.
+bool RecordReader::is_comment(const std::string& line) {
+  if (conll_columns(line).size() != width_) return true;
+  if (!std::exchange(has_warned_of_sign_, true))
+    warn(fmt::format("{}: the line '{}' is read as a word, not as a comment, because it has {}", name(),
+                     printable(shortened(line, 40)), counted(width_, "column")));
+  return false;
+}
+
+/// Learns the number of columns from the first word of a file.
+void RecordReader::begin_conll() {
+  has_tabs_ = line_.find('\t') != std::string::npos;
+  const auto columns = conll_columns(line_);
+  width_ = columns.size();
+  const auto words = split_words(columns[0]);
+  if (width_ == 2 && words.size() > 1 && words.size() == split_words(columns[1]).size())
+    throw RecordFault(fmt::format(
+        "{}:{}: '{}' and '{}' are a sentence and its tags, expected one word and its tag, as in CoNLL files; "
+        "sentences with their tags are read from .csv and .jsonl files, from .tsv files with --source 1 --target "
+        "2, and from pairs of files: --source words --target tags reads train.words and train.tags",
+        name(), reader_.number(), printable(shortened(columns[0], 40)), printable(shortened(columns[1], 40))));
+}
+
 bool RecordReader::read_conll(std::vector<std::string>& fields) {
-  for (number_ = 0; next_line();) {
-    if (is_blank(line_)) {
-      if (number_ > 0 || fault_) break;  // a faulty comment by itself costs no sentence
-      continue;
-    }
-    if (width_ == 0) has_tabs_ = line_.find('\t') != std::string::npos;
-    const auto columns = has_tabs_ ? split_columns(line_) : split_words(line_);  // between tabs they may have spaces
-    if (line_[0] == '#' && number_ == 0 && columns.size() != width_) continue;   // a word may be '#', too
-    if (columns[0] == "-DOCSTART-") continue;
-    if (width_ == 0) {
-      width_ = columns.size();
-      const auto words = split_words(columns[0]);
-      if (width_ == 2 && words.size() > 1 && words.size() == split_words(columns[1]).size())
-        throw RecordFault(fmt::format(
-            "{}:{}: '{}' and '{}' are a sentence and its tags, expected one word and its tag, as in CoNLL files; "
-            "sentences with their tags are read from .csv and .jsonl files, from .tsv files with --source 1 --target "
-            "2, and from pairs of files: --source words --target tags reads train.words and train.tags",
-            name(), reader_.number(), printable(shortened(columns[0], 40)), printable(shortened(columns[1], 40))));
-    }
-    if (width_ == std::size(columns_of_conllu) && is_number_of_no_word(columns[0])) continue;
+  std::vector<std::string> first_signs;  // lines with a number sign above the first word of the file
+  const auto add_word = [&](const std::string& line) {
+    const auto columns = conll_columns(line);
+    if (width_ == std::size(columns_of_conllu) && is_number_of_no_word(columns[0])) return;
     if (number_ == 0) number_ = reader_.number();
     fields.resize(width_);
     if (columns.size() != width_)
@@ -113,6 +128,24 @@ bool RecordReader::read_conll(std::vector<std::string>& fields) {
       const std::string value = fmt::format("{}", fmt::join(split_words(columns[c]), "_"));  // one word, with spaces
       append_word(fields[c], value.empty() ? "_" : value);
     }
+  };
+  for (number_ = 0; next_line();) {
+    if (is_blank(line_)) {
+      if (number_ > 0 || fault_) break;  // a faulty comment by itself costs no sentence
+      first_signs.clear();
+      continue;
+    }
+    if (line_[0] == '#' && number_ == 0) {
+      if (width_ == 0) first_signs.push_back(line_);
+      if (width_ == 0 || is_comment(line_)) continue;
+    }
+    if (split_words(line_)[0] == "-DOCSTART-") continue;
+    if (width_ == 0) {
+      begin_conll();
+      for (const std::string& line : first_signs)
+        if (!is_comment(line)) add_word(line);
+    }
+    add_word(line_);
   }
   return number_ > 0;
 }
@@ -270,6 +303,7 @@ void RecordReader::find_fields() {
   const bool may_be_header = !is_json && !is_conll && fields_.header != Header::no;
   std::vector<std::string>& chosen = fields_.names;
   if (chosen.empty() && (is_json || is_conllu || may_be_header)) chosen = names_of_roles(names);
+  if (chosen.empty() && !fields_.has_flag) return;  // the reader says which names it needs
   if (chosen.empty()) {
     require_here(!is_json && width_ == required(), "{} ({}), expected {} ({}){}; --columns {} chooses them{}",
                  counted(names.size(), is_json ? "key" : "column"), shown(names), required(), what(),
@@ -309,7 +343,9 @@ std::string RecordReader::field_of(const Record& record, std::size_t k) const {
   }
   if (value->is_string()) return value->get<std::string>();
   if (role.takes_numbers && (value->is_number() || value->is_boolean())) {
-    const std::string text = value->dump();
+    const double as_double = value->is_number_float() ? value->get<double>() : 0.5;
+    const bool is_whole = as_double == std::floor(as_double) && std::abs(as_double) < 1e15;  // 1.0, 1e0 are 1
+    const std::string text = is_whole ? fmt::format("{:.0f}", as_double + 0.0) : value->dump();
     require_here(std::ranges::count_if(text, [](unsigned char sign) { return std::isdigit(sign); }) <= 15,
                  "'{}' is a number of more than 15 digits; write it as a string in quotes", key);
     return text;

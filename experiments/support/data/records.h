@@ -51,8 +51,10 @@ inline const std::vector<std::pair<std::string, Header>> header_names{
 
 /// The user's choice of fields.
 struct RecordFields {
-  std::vector<std::string> names;  ///< --columns: by name, by number from 1, or keys; `t.en` is the key `en` inside `t`
+  std::vector<std::string> names =
+      {};  ///< --columns: by name, by number from 1, or keys; `t.en` is the key `en` inside `t`
   Header header = Header::automatic;  ///< --header: whether the first line of a table has names
+  bool has_flag = true;               ///< whether the program has --columns
 };
 
 /// "1,2" or "source,target" as names of fields.
@@ -119,6 +121,9 @@ class RecordReader {
   bool next_line();
   bool next_row(std::vector<std::string>& fields);
   void read_quoted(std::vector<std::string>& fields);
+  std::vector<std::string_view> conll_columns(const std::string& line) const;
+  bool is_comment(const std::string& line);
+  void begin_conll();
   bool read_conll(std::vector<std::string>& fields);
   void find_fields();
   std::string what() const;
@@ -138,6 +143,7 @@ class RecordReader {
   std::int64_t number_ = 0;
   std::size_t width_ = 0;  ///< of tables: the columns that each row has
   bool has_tabs_ = false;  ///< of CoNLL: columns lie between tabs, not between spaces
+  bool has_warned_of_sign_ = false;
 };
 
 }  // namespace fovea

@@ -38,8 +38,8 @@ GoldAlignment parse_alignment(std::string_view line, std::int64_t first) {
   return gold;
 }
 
-bool has_first_word(const GoldAlignment& alignment) {
-  return std::ranges::any_of(alignment.possible, [](const Link& link) { return link.source == 0 || link.target == 0; });
+void FirstWords::add(const GoldAlignment& alignment) {
+  for (const Link& link : alignment.possible) any = true, source |= link.source == 0, target |= link.target == 0;
 }
 
 std::string alignment_text(const std::set<Link>& links) {
@@ -111,18 +111,19 @@ std::set<Link> word_links(const std::vector<std::vector<float>>& attention,
 std::vector<GoldAlignment> gold_alignments(const std::vector<TextPair>& pairs) {
   std::vector<GoldAlignment> all;
   if (std::ranges::all_of(pairs, [](const TextPair& pair) { return pair.alignment.empty(); })) return all;
-  bool any_first = false;
+  FirstWords first;
   for (const TextPair& pair : pairs) {
     const auto sources = std::ssize(split_words(pair.source)), targets = std::ssize(split_words(pair.target));
-    with_flag(fmt::format("the alignment of pair {}", all.size() + 1), [&] {
+    with_flag(fmt::format("the alignment of line {}", pair.line), [&] {
       all.push_back(parse_alignment(pair.alignment));
       for (const Link& link : all.back().possible)
         require(link.source < sources && link.target < targets,
                 "'{}-{}': the texts have {} and {} words, counted from 0", link.source, link.target, sources, targets);
     });
-    any_first = any_first || has_first_word(all.back());
+    first.add(all.back());
   }
-  if (!any_first) warn("the gold alignments have no link of a word 0: are they counted from 1? They must be from 0");
+  if (first.any && !first.source && !first.target)
+    warn("the gold alignments have no link of a word 0: are they counted from 1? They must be from 0");
   return all;
 }
 

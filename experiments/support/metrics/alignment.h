@@ -31,8 +31,11 @@ struct GoldAlignment {
 /// The file's first word of a sentence has the number `first`.
 GoldAlignment parse_alignment(std::string_view line, std::int64_t first = 0);
 
-/// Whether a link is of the first word of either sentence.
-bool has_first_word(const GoldAlignment& alignment);
+/// Whether there are links at all, and such of the first word of a source or target.
+struct FirstWords {
+  bool any = false, source = false, target = false;
+  void add(const GoldAlignment& alignment);
+};
 
 /// Links in that format, by source: "0-0 1-2".
 std::string alignment_text(const std::set<Link>& links);

@@ -222,7 +222,14 @@ std::string rouge_words(std::string_view text, const RougeOptions& options) {
     append_word(result, options.stem && word.size() > 3 ? porter_stem(word) : word);
     word.clear();
   };
-  for (char c : text) {
+  constexpr std::string_view dotted_i = "\xc4\xb0", kelvin = "\xe2\x84\xaa";  // Python's lower() gives i̇ and k
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    char c = text[at];
+    if (text.substr(at).starts_with(kelvin)) c = 'k', at += kelvin.size() - 1;
+    if (text.substr(at).starts_with(dotted_i)) {
+      word += 'i';
+      c = ' ', at += dotted_i.size() - 1;
+    }
     if (c >= 'A' && c <= 'Z') c = char(c + 32);
     if ((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9')) {
       word += c;

@@ -228,19 +228,21 @@ Scores alignment_scores(const Files& files, const TextMetricOptions& options) {
   const TextFile& gold_file = only_reference(files, "aer");
   std::vector<std::set<Link>> links;
   std::vector<GoldAlignment> gold;
-  bool in_links = false, in_gold = false;
+  FirstWords in_links, in_gold;
   for (std::size_t i = 0; i < files.size(); ++i) {
     const GoldAlignment own = alignment_of(files.hypotheses, i, options.links_from);
     links.push_back(own.possible);
     gold.push_back(alignment_of(gold_file, i, options.gold_from));
-    in_links = in_links || has_first_word(own);
-    in_gold = in_gold || has_first_word(gold.back());
+    in_links.add(own);
+    in_gold.add(gold.back());
   }
-  if (in_links != in_gold)
-    warn(fmt::format("{}: no link is of a word {}, as links of {} are; if its words are counted from 1: {} 1",
-                     in_links ? gold_file.name : files.hypotheses.name,
-                     in_links ? options.gold_from : options.links_from,
-                     in_links ? files.hypotheses.name : gold_file.name, in_links ? "--gold-from" : "--links-from"));
+  for (const auto& [side, of_links, of_gold] :
+       {std::tuple("source", in_links.source, in_gold.source), {"target", in_links.target, in_gold.target}})
+    if (of_links != of_gold && in_links.any && in_gold.any)
+      warn(fmt::format("{}: no link is of a {} word {}, as links of {} are; if its words are counted from 1: {} 1",
+                       of_links ? gold_file.name : files.hypotheses.name, side,
+                       of_links ? options.gold_from : options.links_from,
+                       of_links ? files.hypotheses.name : gold_file.name, of_links ? "--gold-from" : "--links-from"));
   return {{.name = "AER", .metric = alignment_error(links, gold), .decimals = 4}};
 }
 

@@ -105,22 +105,6 @@ void TransformerFlags::add_inputs(Cli& cli) {
   cli.rare("--embedding-scale", embedding_scale, "multiply embeddings by the square root of their width");
 }
 
-TransformerOptions TransformerFlags::stack() const {
-  return {.layers = layers,
-          .model_dim = model_dim,
-          .heads = heads,
-          .head_dim = head_dim,
-          .feed_forward_dim = feed_forward_dim,
-          .norm = norm,
-          .norm_kind = norm_kind,
-          .norm_epsilon = norm_epsilon,
-          .final_norm = final_norm,
-          .activation = activation,
-          .gated = gated,
-          .dropout = dropout,
-          .recompute = recompute};
-}
-
 void TransformerFlags::require_memory(double parameters, int copies, double kept) const {
   const double needed = (parameters * copies + kept) * sizeof(float), there = double(machine_memory().total);
   constexpr double gibibyte = 1 << 30;
@@ -186,7 +170,7 @@ void EncoderModelOptions::check(int copies) const {
 
 TransformerOptions EncoderModelOptions::encoder() const {
   require_heads();
-  TransformerOptions options = stack();
+  TransformerOptions options = *this;
   options.attention_dropout = options.feed_forward_dropout = dropout;
   return options;
 }

@@ -24,21 +24,11 @@ std::vector<std::string> preset_names();
 /// presets.
 Json preset_values(const std::string& name);
 
-/// The flags that encoders and encoder-decoders have in common.
-struct TransformerFlags {
-  int layers = 2;
-  std::int64_t model_dim = 128;
-  int heads = 4;
-  std::int64_t head_dim = 0;
-  std::int64_t feed_forward_dim = 512;
-  double dropout = 0.1;
-  Norm norm = Norm::pre;
-  NormKind norm_kind = NormKind::layer;
-  double norm_epsilon = 1e-5;
-  bool final_norm = true;
-  Activation activation = Activation::relu;
-  bool gated = false;
-  Recompute recompute = Recompute::none;
+/// The flags that encoders and encoder-decoders have in common: the sizes, norms and dropout of a stack of layers, and
+/// what is before the stack.
+struct TransformerFlags : TransformerOptions {
+  TransformerFlags() : TransformerOptions{.layers = 2, .model_dim = 128, .heads = 4, .feed_forward_dim = 512} {}
+
   Positions positions = Positions::sinusoidal;
   std::int64_t longest = 512;
   bool embedding_norm = false, embedding_scale = true;
@@ -58,8 +48,6 @@ struct TransformerFlags {
   /// Throws Error if the machine's memory is too small for `copies` copies of so many parameters, and for `kept`
   /// numbers that the layers keep for the backward pass.
   void require_memory(double parameters, int copies, double kept = 0) const;
-  /// The sizes, norms and dropout of a stack of layers.
-  TransformerOptions stack() const;
 };
 
 /// Returns a factory of the attentions that `specification`, the value of `flag`, describes. Throws Error with the flag

@@ -96,10 +96,8 @@ std::unique_ptr<SequenceModel> SequenceModelOptions::make(std::int64_t source_vo
 }
 
 TransformerOptions SequenceModelOptions::stack(int own_layers) const {
-  TransformerOptions options = TransformerFlags::stack();
+  TransformerOptions options = *this;
   if (own_layers > 0) options.layers = own_layers;
-  options.attention_dropout = attention_dropout;
-  options.feed_forward_dropout = feed_forward_dropout;
   return options;
 }
 

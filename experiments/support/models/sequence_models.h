@@ -34,14 +34,12 @@ struct SequenceModelOptions : TransformerFlags {
   std::string preset;  ///< --preset
   Architecture architecture = Architecture::transformer;
   int encoder_layers = 0, decoder_layers = 0;  ///< 0: `layers`
-  double attention_dropout = 0;
 
   std::string decoder_attention, cross_attention;
   std::string block_order = "attention > feed-forward";
   Stacks block_order_in = Stacks::both;
 
   // of Transformers
-  double feed_forward_dropout = 0;
   Tied tied = Tied::all;
   bool output_bias = false;
 

@@ -25,14 +25,21 @@ void require_room(const SequenceOptions& options, std::int64_t longest) {
           options.model.longest, padded);
 }
 
-/// Throws Error for an unknown metric, and for one that does not compare decoded texts with references.
-void require_text_metric(const std::string& metric) {
+/// Throws Error for an unknown metric, and for one that does not compare decoded texts with this number of references.
+void require_text_metric(const std::string& metric, std::size_t references = 1) {
   require(metric != "perplexity" && metric != "aer",
           "'{}' is not a metric of decoded texts; every test has the perplexity, and the alignment error rate where "
           "gold alignments are known",
           metric);
   const TextFile example{"example", {"a b c d"}};
-  text_scores(metric, example, {&example, 1});
+  text_scores(metric, example, std::vector(references, example));
+}
+
+/// The largest number of references of a text.
+std::size_t references_of(const PairSet& set) {
+  std::size_t most = 1;
+  for (const TextPair& pair : set.texts) most = std::max(most, 1 + pair.more_targets.size());
+  return most;
 }
 
 }  // namespace
@@ -106,6 +113,11 @@ void SequenceOptions::check(const PairData& data) const {
   model.require_memory(data.target_size(), 4);
   data.require_fitting(batches);
   require_room(*this, data.longest());
+  for (const std::string& metric : metric_names())
+    for (const PairSet& test : data.tests)
+      with_flag("--metrics " + metric, [&] { require_text_metric(metric, references_of(test)); });
+  if (!selects_by_loss())
+    with_flag("--select " + select, [&] { require_text_metric(select, references_of(data.dev)); });
   if (initial.empty() || !begins()) {
     ShapesOnly instead_of_models;
     empty_model(data.tokenizers);

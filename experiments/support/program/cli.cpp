@@ -398,7 +398,8 @@ void with_flag(const std::string& flag, const std::function<void()>& action) {
   try {
     action();
   } catch (const Error& error) {
-    fail("{}: {}", flag, error.what());
+    const std::string what = error.what();
+    fail("{}{}", what.starts_with(flag + ":") ? "" : flag + ": ", what);
   }
 }
 

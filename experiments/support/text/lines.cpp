@@ -134,12 +134,12 @@ bool LineReader::next(std::string& line) {
   return true;
 }
 
-/// Refuses files of other formats by their first bytes. Formats that are text themselves are read.
+/// Refuses files of other formats by their first bytes. JSON is read, pages and documents of markup are not.
 void LineReader::require_text(std::string_view first) const {
   const std::size_t bad = std::min(invalid_utf8(first), first.find('\0'));
   constexpr std::size_t cut = 3;  // a character may be cut at the end of the first bytes
   const bool is_text = bad == std::string::npos || bad + cut >= std::max(first.size(), recognised_bytes);
-  if (is_text && !first.starts_with("version https://git-lfs")) return;
+  if (is_text && !first.starts_with("version https://git-lfs") && !is_markup(first)) return;
   const std::string known = wrong_format(name_, first, "UTF-8 text");
   require(known.empty(), "{}", known);
 }
@@ -157,6 +157,12 @@ void LineReader::mend(std::string& line) {
   if (line.find('\r') == std::string::npos) return;
   const bool is_only_line = number_ == 1 && used_ == pending_.size() && !source_->append_to(pending_, 2);
   require(!is_only_line, "{}: its lines end in carriage returns alone; tr '\\r' '\\n' < FILE > NEW mends that", name_);
+  constexpr std::ptrdiff_t most_in_line = 8;  // more of them show that lines were joined
+  require(std::ranges::count(line, '\r') < most_in_line,
+          "{}:{}: the line has {} carriage returns: lines that end in them alone, joined with others? tr '\\r' '\\n' < "
+          "FILE "
+          "> NEW makes lines of them",
+          name_, number_, std::ranges::count(line, '\r'));
   if (!std::exchange(has_warned_of_return_, true))
     warn(fmt::format("{}:{}: a carriage return inside the line; it is read as a space", name_, number_));
 }

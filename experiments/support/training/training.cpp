@@ -205,7 +205,13 @@ Training::Training(const Run& run, Module& model, Optimizer& optimizer, BatchPla
     require_same_threads();
     shared_.emplace(model.parameters(), place.accumulate());
   }
-  if (is_first_ && std::filesystem::exists(directory_.checkpoint())) restore();
+  if (is_first_ && std::filesystem::exists(directory_.checkpoint()))
+    restore();
+  else
+    require(!is_first_ || !std::filesystem::exists(directory_.file("result.json")),
+            "{}: the run is finished and its checkpoint is missing, without which it cannot train on; another --out "
+            "begins a new run",
+            directory_.checkpoint().string());
   share_restored();
   const std::string source = restored_ > 0 ? directory_.checkpoint().string() : "the initial model";
   require_finite(model_, source);
