@@ -486,6 +486,8 @@ class Node::Pass {
   void accumulate(Variable& total, Variable gradient) {
     if (!total.defined()) {
       total = std::move(gradient);
+    } else if (total.dtype() == DType::bf16) {  // arithmetic is done in f32
+      total = cast(cast(total, DType::f32) + cast(gradient, DType::f32), DType::bf16);
     } else if (options_.create_graph || !total.is_sole_owner() || !total.value().is_dense()) {
       total = total + gradient;
     } else {  // no other handle refers to the buffer: add in place

@@ -81,12 +81,13 @@ void DecoderMemory::PrefixRows::append(const Variable& added) {
   const std::int64_t end = length + added.size(1);
   if (should_record({&rows, &added})) {
     rows = length == 0 ? added : concat({slice(rows, 1, 0, length), added}, 1);
+    is_own = false;
   } else {
-    if (!rows.defined() || rows.size(1) < end) {
+    if (!is_own || rows.size(1) < end) {
       constexpr std::int64_t first_room = 16;
       Tensor larger = room_for(added.value(), added.size(0), std::max(first_room, 2 * end));
       if (length > 0) larger.slice(1, 0, length).copy_from(rows.value().slice(1, 0, length));
-      rows = larger;
+      rows = larger, is_own = true;
     }
     rows.value().slice(1, length, end).copy_from(added.value());
   }
@@ -98,9 +99,9 @@ namespace {
 /// Whether there are `rows` parents, and every row that is the parent of some row is also its own parent. If so, each
 /// of the other rows can be overwritten with its parent in place, in any order.
 bool parents_stay(const std::vector<std::int64_t>& parents, std::int64_t rows) {
-  return std::ssize(parents) == rows && std::all_of(parents.begin(), parents.end(), [&](std::int64_t parent) {
-           return parents[static_cast<std::size_t>(parent)] == parent;
-         });
+  return rows > 0 && std::ssize(parents) == rows &&
+         std::all_of(parents.begin(), parents.end(),
+                     [&](std::int64_t parent) { return parents[static_cast<std::size_t>(parent)] == parent; });
 }
 
 /// Copies the first `length` entries of row parents[r] of x [R, capacity, ...] to row r, for all r. parents_stay() must
@@ -119,12 +120,14 @@ void overwrite_by_parents(Tensor& x, const std::vector<std::int64_t>& parents, s
 
 void DecoderMemory::PrefixRows::reorder(const std::vector<std::int64_t>& parents, const Tensor& index) {
   const Tensor& from = rows.value();
-  if (!grad_enabled() && from.is_contiguous() && from.device() == Device::cpu && parents_stay(parents, from.size(0)))
+  if (is_own && !grad_enabled() && from.is_contiguous() && from.device() == Device::cpu &&
+      parents_stay(parents, from.size(0)))
     return overwrite_by_parents(rows.value(), parents, length);
   Tensor to = room_for(from, std::ssize(parents), std::max(from.size(1), length + 1));
   auto used = [this](const Tensor& x) { return x.slice(1, 0, length).reshape({x.size(0), -1}); };
-  if (length > 0 && from.elements() > 0) gather_rows_into(used(from), index.to(from.device()), used(to));
-  rows = to;
+  if (length > 0 && from.elements() > 0 && !parents.empty())
+    gather_rows_into(used(from), index.to(from.device()), used(to));
+  rows = to, is_own = true;
 }
 
 std::int64_t DecoderMemory::hypotheses() const {

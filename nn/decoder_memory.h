@@ -79,6 +79,7 @@ class DecoderMemory {
   struct PrefixRows {
     Variable rows;
     std::int64_t length = 0;
+    bool is_own = false;  ///< whether the memory made `rows`, and may write to them
     void append(const Variable& added);
     /// `index` is a tensor of the parents, on any device.
     void reorder(const std::vector<std::int64_t>& parents, const Tensor& index);

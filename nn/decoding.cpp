@@ -273,12 +273,13 @@ class Beam {
                         if (a.log_probability != b.log_probability) return a.log_probability > b.log_probability;
                         return std::pair(rank_of(a), a.token) < std::pair(rank_of(b), b.token);
                       });
+    const std::size_t places = options_.shrinking ? beam - std::min(beam, finished_.size()) : beam;
     std::vector<Continuation> alive;
     for (std::size_t rank = 0; rank < kept; ++rank) {
       const Continuation& next = continuations[rank];
       if (next.log_probability == impossible) break;
       if (next.token == options_.end) {
-        if (rank < beam) finish(decoding, next);
+        if (rank < places) finish(decoding, next);
       } else if (alive.size() < beam) {
         alive.push_back(next);
         alive.back().rank = alive.size() - 1;
@@ -286,7 +287,7 @@ class Beam {
     }
     if (options_.shrinking)
       alive.resize(std::min(alive.size(), beam - std::min(beam, finished_.size())));
-    else if (!alive.empty() && is_done(score(alive[0].log_probability, decoding.length() + 1)))
+    else if (!alive.empty() && is_done(score(alive[0].log_probability, live_length(decoding))))
       alive.clear();
     return alive;
   }
@@ -302,6 +303,8 @@ class Beam {
 
  private:
   /// Returns the score of a hypothesis of `tokens` tokens, counting </s>.
+  /// The number of tokens for score() of a hypothesis that lives on after this step: it has no </s> to leave out.
+  std::size_t live_length(const Decoding& decoding) const { return decoding.length() + (options_.count_end ? 1 : 2); }
   double score(double log_probability, std::size_t tokens) const {
     double length = static_cast<double>(tokens) - (options_.count_end ? 0 : 1);
     return log_probability / std::pow(std::max(length, 1.0), options_.length_penalty);
@@ -477,7 +480,9 @@ std::vector<Hypothesis> sample(SequenceModel& model, const DecodingBatch& batch,
   std::vector<Hypothesis> out(decoding.sentences());
   for (std::uint64_t t = 0; !decoding.live.empty(); ++t) {
     decoding.step();
-    const Tensor all = decoding.logits().to(Device::cpu);
+    const Tensor logits_of_model = decoding.logits();
+    const Tensor all = logits_of_model.device() == Device::cpu ? logits_of_model.clone()  // the model may keep its own
+                                                               : logits_of_model.to(Device::cpu);
     const std::vector<double> log_totals = decoding.log_totals().to_vector<double>();
     std::vector<Continuation> alive;
     for (std::size_t row = 0; row < decoding.live.size(); ++row) {

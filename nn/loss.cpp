@@ -11,6 +11,7 @@
 #include "tensor/gemm.h"
 #include "tensor/map.h"
 #include "tensor/reduce.h"
+#include "tensor/requirements.h"
 
 namespace fovea {
 
@@ -153,6 +154,8 @@ Variable projected_cross_entropy(const Variable& states, const Variable& weight,
   require(states.shape() == expected, "projected_cross_entropy: the states are {}, the targets {}; expected states {}",
           states, targets, expected);
   visit_index("projected_cross_entropy", targets.dtype(), [](auto) {});  // throws for others
+  if (targets.device() == Device::cpu)  // names its place among all; on a GPU the kernel does
+    require_in_range("cross_entropy", "target", targets, weight.size(1), options.ignored);
   const Variable x = reshape(states, {-1, states.size(-1)});
   const LossAndGradients result =
       project(x, weight, bias, counted_rows(targets, options.ignored, states.device()), options, unsmoothed != nullptr);

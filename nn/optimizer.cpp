@@ -18,6 +18,23 @@ Tensor Optimizer::zeros_like(const Tensor& parameter) {
   return zeros;
 }
 
+namespace {
+
+/// Throws Error if two parameters share memory, which a step would update twice.
+void require_apart(const std::vector<NamedParameter>& parameters) {
+  std::vector<std::pair<const std::byte*, const NamedParameter*>> places;
+  for (const NamedParameter& p : parameters)
+    if (p.variable.value().elements() > 0) places.emplace_back(p.variable.value().address(), &p);
+  std::sort(places.begin(), places.end());
+  for (std::size_t k = 1; k < places.size(); ++k) {
+    const auto& [before, first] = places[k - 1];
+    require(before + first->variable.value().bytes() <= places[k].first,
+            "optimizer: '{}' and '{}' share memory; make them one parameter", first->name, places[k].second->name);
+  }
+}
+
+}  // namespace
+
 Optimizer::Optimizer(std::vector<NamedParameter> parameters, const std::vector<StateKind>& state_kinds)
     : parameters_(std::move(parameters)), updates_of_(parameters_.size()) {
   std::unordered_map<const void*, std::string_view> names;
@@ -25,6 +42,7 @@ Optimizer::Optimizer(std::vector<NamedParameter> parameters, const std::vector<S
     auto [before, is_new] = names.emplace(p.variable.id(), p.name);
     require(is_new, "optimizer: '{}' and '{}' are the same parameter; list it once", before->second, p.name);
   }
+  require_apart(parameters_);
   for (const StateKind& kind : state_kinds) {
     StateTensors& state = state_tensors_.emplace_back(StateTensors{kind.name, {}});
     for (const NamedParameter& p : parameters_) state.tensors.push_back(kind.initial(p.variable.value()));
@@ -258,19 +276,20 @@ Adafactor::Adafactor(std::vector<NamedParameter> parameters, const Options& opti
   require_option("Adafactor", "weight_decay", options.weight_decay, 0, unbounded);
 }
 
-Tensor Adafactor::mean_square(std::size_t k, const Tensor& gradient) {
+Tensor Adafactor::over_deviation(std::size_t k, const Tensor& gradient) {
   const RunningMean running{1 - std::pow(static_cast<double>(updates_of_[k]), -0.8)};
   const Tensor squares = map(Affine{1, 1e-30}, map(Square{}, gradient));
   Tensor rows = state_tensors_[0].tensors[k], columns = state_tensors_[1].tensors[k],
          square = state_tensors_[2].tensors[k];
   if (square.defined()) {
     map_into(square, running, square, squares);
-    return square;
+    return map(Divide{}, gradient, map(Sqrt{}, square));
   }
   map_into(rows, running, rows, mean_over(squares, -1));
   map_into(columns, running, columns, mean_over(squares, -2));
-  // Divided first: the product of a row's and a column's mean may be too small for f32.
-  return map(Multiply{}, map(Divide{}, rows, mean_over(rows, -2)), columns);
+  // One root after the other: the mean square, row · column / mean of rows, may be too small for f32.
+  const Tensor of_row = map(Divide{}, map(Sqrt{}, rows), map(Sqrt{}, mean_over(rows, -2)));
+  return map(Divide{}, map(Divide{}, gradient, of_row), map(Sqrt{}, columns));
 }
 
 void Adafactor::update(const std::vector<std::size_t>& positions, double rate, double decay,
@@ -280,7 +299,7 @@ void Adafactor::update(const std::vector<std::size_t>& positions, double rate, d
     if (p.elements() == 0) continue;
     const Limited limited{p.dtype() == DType::f32 ? 1e14 : 1e140};  // sums of squares are finite
     const Tensor g = map(limited, scaled_gradient(parameters_[k], gradient_scale));
-    const Tensor u = map(Divide{}, g, map(Sqrt{}, mean_square(k, g)));
+    const Tensor u = over_deviation(k, g);
     const AdafactorStep step{rate, 1 - rate * decay * options_.weight_decay};
     map_into(p, step, p, u, root_mean_square(p), root_mean_square(u));
   }

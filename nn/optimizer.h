@@ -145,9 +145,8 @@ class Adafactor : public Optimizer {
  private:
   void update(const std::vector<std::size_t>& positions, double rate, double decay,
               const Tensor& gradient_scale) override;
-  /// Takes the squares of the gradient of parameters_[k] into its means, and returns v, in a shape that broadcasts to
-  /// the parameter's.
-  Tensor mean_square(std::size_t k, const Tensor& gradient);
+  /// Takes the squares of the gradient of parameters_[k] into its means, v, and returns gradient / √v.
+  Tensor over_deviation(std::size_t k, const Tensor& gradient);
   Options options_;
 };
 

@@ -444,4 +444,12 @@ BOOST_AUTO_TEST_CASE(what_has_arrived_is_added_once_in_every_kind_of_pass) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(gradients_of_bf16_leaves_are_added) {
+  Variable x(Tensor::of({1, 2, -3}, {3}, DType::f32).to(DType::bf16).to(test_device()), true);
+  const Variable direction(Tensor::of({4, 5, 6}, {3}, DType::f32).to(test_device()));
+  for (int pass = 0; pass < 2; ++pass) backward(sum(cast(x, DType::f32) * cast(x, DType::f32) * direction));
+  BOOST_TEST((x.grad().value().dtype() == DType::bf16));
+  BOOST_TEST(values(x.grad()) == (std::vector<double>{16, 40, -72}), boost::test_tools::per_element());
+}
+
 BOOST_AUTO_TEST_SUITE_END()

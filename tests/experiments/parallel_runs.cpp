@@ -126,7 +126,7 @@ BOOST_AUTO_TEST_CASE(rows_that_diverge_or_fail_are_reported_and_the_others_are_f
   BOOST_TEST(contains(failed.out, "\nc seed 1: " + reason), failed.out);
   BOOST_TEST(load_json(out / "a-seed-1" / "result.json").at("training").at("updates") == 6);
   BOOST_TEST(load_json(out / "c-seed-1" / "result.json").at("training").at("updates") == 4);  // that of before is kept
-  fs::remove(out / "c-seed-1" / "checkpoint.safetensors");
+  fs::remove(out / "c-seed-1" / "checkpoint.safetensors"), fs::remove(out / "c-seed-1" / "result.json");
   succeeded(ended("agreement", {"--resume", out.string(), "--jobs", "3"}));
   BOOST_TEST(load_json(out / "c-seed-1" / "result.json").at("training").at("updates") == 6);
 }

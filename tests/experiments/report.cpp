@@ -350,6 +350,9 @@ BOOST_AUTO_TEST_CASE(a_run_without_a_row_is_named_after_its_directory) {
     run.directory = folder / same;
     BOOST_TEST(title_of(run) == "b", same);
   }
+  run.directory = folder / "b" / "model-seed-1", run.number = 1;  // of several
+  BOOST_TEST(title_of(run) == "b");
+  run.directory = folder / "b", run.number = 0;
   BOOST_TEST(title_of_run(folder.path) == folder.path.filename().string());  // not finished
   run.directory = folder / "b", run.row = "global", run.trial = "rate=1";
   std::filesystem::create_directories(run.directory);

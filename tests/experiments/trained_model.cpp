@@ -386,7 +386,14 @@ BOOST_AUTO_TEST_CASE(a_language_model_is_tested_by_words_and_characters_and_make
   BOOST_TEST(tested({"--block", "40", "--out", out}).at("examples").get<int>() < 6);
   Likelihood blocks;
   const std::optional<RunResult> of_blocks = load_result(out);
-  for (const TestedExample& example : of_blocks->tests.front().examples) blocks += example.likelihood;
+  std::string text_of_blocks, text_of_lines;
+  for (const TestedExample& example : of_blocks->tests.front().examples) {
+    blocks += example.likelihood;
+    text_of_blocks += example.reference + " ";
+    BOOST_TEST(example.likelihood.words > 0);  // each block has its own, so that blocks can be drawn at random
+  }
+  generate_lines(data[1])->visit(Part::test, [&](const TextPair& pair) { text_of_lines += pair.target + " "; });
+  BOOST_TEST(text_of_blocks == text_of_lines);
   BOOST_TEST(blocks.words == test.words);
   BOOST_TEST(blocks.characters == test.characters);
   BOOST_TEST(blocks.tokens == test.tokens);
@@ -409,6 +416,8 @@ BOOST_AUTO_TEST_CASE(a_language_model_is_tested_by_words_and_characters_and_make
   BOOST_TEST(three.starts_with(sampled({"--sample", "2", "--prompt", prompt})));
   BOOST_TEST(sampled({"--sample", "3", "--prompt", "-"}, prompt + "\n") == three);
   BOOST_TEST(sampled({"--sample", "3", "--prompt", prompt, "--seed", "2"}) != three);
+  const std::string second_hundred = sampled({"--sample", "102"});  // not that of the next seed
+  BOOST_TEST(!second_hundred.ends_with(sampled({"--sample", "2", "--seed", "2"})));
   const Ended unknown = run.use({"--sample", "1", "--longest", "8", "--prompt", prompt + " Straße"});
   BOOST_TEST(contains(unknown.err, "--prompt: read as <unk>, because the run's vocabulary lacks them: Straße\n"),
              unknown.err);
@@ -471,6 +480,8 @@ BOOST_AUTO_TEST_CASE(what_has_no_effect_on_a_trained_model_is_warned_of) {
                         fmt::format("without effect: {}; nothing is trained", flag)));
   BOOST_TEST(
       contains(run.use({"--evaluate", "test", "--rate", "1"}).err, "without effect: --rate; nothing is trained"));
+  BOOST_TEST(contains(run.use({"--evaluate", "test", "--vocabulary-size", "100"}).err,
+                      "without effect: --vocabulary-size; nothing is trained"));
   BOOST_TEST(!contains(run.use({"--evaluate", "test", "--compare", "a: --beam {1,2}"}).err, "without effect"));
   BOOST_TEST(contains(run.use({"--evaluate", "test", "--test-set", "x"}).err,
                       "without effect: --test-set; the data are generated, and have no files"));

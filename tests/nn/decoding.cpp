@@ -464,4 +464,54 @@ BOOST_AUTO_TEST_CASE(a_hook_stops_decoding_at_any_step_and_leaves_the_model_as_i
   });
 }
 
+BOOST_AUTO_TEST_CASE(a_live_hypothesis_is_scored_at_its_own_length) {
+  Table table({{2, {{0, -1000}, {5, 0}}},
+               {5, {{0, -1000}, {3, std::log(0.51)}, {4, std::log(0.49)}}},
+               {4, {{0, -1000}, {3, 0}}}});
+  BeamOptions options = beam_options(1);
+  options.count_end = false, options.length_penalty = 1;
+  DecodingBatch batch;
+  batch.prefixes = {{5}};
+  const Hypothesis found = beam_search(table, batch, options)[0][0];
+  BOOST_TEST(found.tokens == (Sentence{5, 4}), boost::test_tools::per_element());
+  BOOST_TEST(std::abs(found.score - std::log(0.49) / 2) < 1e-10);  // 5 alone has log 0.51
+}
+
+BOOST_AUTO_TEST_CASE(a_shrunk_beam_has_fewer_places_to_finish_in_too) {
+  Table table({{2, {{0, -1000}, {5, 0}}},
+               {5, {{0, -1000}, {3, 0}, {4, 0}}},
+               {4, {{0, -1000}, {3, std::log(0.4)}, {6, std::log(0.6)}}},
+               {6, {{0, -1000}, {3, 0}}}});
+  BeamOptions options = beam_options(2, 2);
+  options.shrinking = true, options.length_penalty = 0;
+  DecodingBatch batch;
+  batch.prefixes = {{5}};
+  const std::vector<Hypothesis> found = beam_search(table, batch, options)[0];
+  BOOST_TEST_REQUIRE(found.size() == 2u);
+  BOOST_TEST(std::abs(found[0].score - std::log(0.5)) < 1e-10);
+  BOOST_TEST(std::abs(found[1].score - std::log(0.3)) < 1e-10);
+}
+
+/// A model that keeps its logits.
+class Kept : public Table {
+ public:
+  Kept() : Table({}) {}
+  Tensor logits = here(Tensor::of({0, 2, -9, -9, 0, -1, 1, 1, 1, 1, 1, 1}, {1, 12}));
+  Variable step(DecoderState& state, const Tensor&, std::vector<AttentionTrace>*) override {
+    ++state.position;
+    return logits;
+  }
+};
+
+BOOST_AUTO_TEST_CASE(sampling_leaves_the_logits_of_a_model_as_they_are) {
+  Kept model;
+  const std::vector<double> before = model.logits.to_vector<double>();
+  SamplingOptions options = short_options<SamplingOptions>();
+  options.min_length = 2;
+  DecodingBatch batch;
+  batch.prefixes = {{5}};
+  sample(model, batch, options);
+  BOOST_TEST(model.logits.to_vector<double>() == before, boost::test_tools::per_element());
+}
+
 BOOST_AUTO_TEST_SUITE_END()

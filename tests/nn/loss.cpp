@@ -143,3 +143,10 @@ BOOST_AUTO_TEST_CASE(losses_refuse_what_does_not_fit) {
                projected_cross_entropy(states, no_classes, {}, Tensor::from<std::int32_t>({0, 1}, {2})).item();
              }).find("there is nothing to choose from") != std::string::npos);
 }
+BOOST_AUTO_TEST_CASE(a_wrong_target_is_named_by_its_place_among_all, *cpu_only()) {
+  const Variable states(Tensor::of({1, 2, 3, 4, 5, 6}, {1, 3, 2})), weight(Tensor::of({1, 2, 3, 4}, {2, 2}));
+  BOOST_TEST(
+      message_of([&] {
+        projected_cross_entropy(states, weight, {}, Tensor::of({-100, -100, 9}, {1, 3}, DType::i32), {.ignored = -100});
+      }) == "cross_entropy: the target at [0, 2] of [1, 3] is 9; it must be in 0 to 1, or -100 to be ignored");
+}

@@ -551,3 +551,26 @@ BOOST_AUTO_TEST_CASE(options_that_are_no_numbers_are_refused) {
   Sgd sgd(model.parameters(), {});
   BOOST_TEST(error_of([&] { sgd.step(NAN); }) == "optimizer: the learning rate is nan; it must be a finite number");
 }
+
+BOOST_AUTO_TEST_CASE(adafactor_stays_finite_where_one_row_has_no_gradient_beside_large_ones) {
+  for (float size : {1e8F, 1e12F, 1e14F}) {
+    Variable p(Tensor::of({1, 2, 3, 4, 5, 6}, {3, 2}, DType::f32).to(test_device()), true);
+    p.set_grad(Variable(Tensor::of({0, 0, size, size / 2, 0, size}, {3, 2}, DType::f32).to(test_device())));
+    Adafactor({{"p", p, {}}}, {}).step(0.1);
+    for (double x : p.value().to_vector<double>()) BOOST_TEST(std::isfinite(x), size);
+    BOOST_TEST(p.value().to_vector<double>()[0] == 1);  // no gradient, no step
+  }
+}
+
+BOOST_AUTO_TEST_CASE(parameters_that_share_memory_are_refused_by_every_optimizer) {
+  const Tensor memory = Tensor::of({1, 2, 3, 4}, {2, 2}).to(test_device());
+  const Variable a(memory, true), b(memory.slice(0, 1, 2), true), apart(memory.clone(), true);
+  for (const auto& make : {+[](std::vector<NamedParameter> all) { Lion(std::move(all), {}); },
+                           +[](std::vector<NamedParameter> all) { Adafactor(std::move(all), {}); },
+                           +[](std::vector<NamedParameter> all) { Adam(std::move(all), {}); }}) {
+    BOOST_TEST(error_of([&] {
+                 make({{"a", a, {}}, {"apart", apart, {}}, {"b", b, {}}});
+               }) == "optimizer: 'a' and 'b' share memory; make them one parameter");
+    BOOST_TEST(error_of([&] { make({{"a", a, {}}, {"apart", apart, {}}}); }) == "");
+  }
+}

@@ -83,10 +83,11 @@ void AnalyzedRun::check_text(const std::string& flag, const std::string& text, c
   note_unknown_words(flag, text, tokenizer);
 }
 
-std::uint64_t AnalyzedRun::seed() const {
+void AnalyzedRun::begin_again(Module& model) const {
   const std::optional<RunResult> result = load_result(run_);
   require(result.has_value(), "{}: the run is not finished; its seed is not known", run_.string());
-  return result->seed;
+  model.initialise(result->seed);
+  if (const std::string given = text_at(result->configuration, "init"); !given.empty()) load_parameters(model, given);
 }
 
 SentenceView AnalyzedRun::sentence(std::size_t k) {
@@ -113,7 +114,7 @@ class EncoderRun : public AnalyzedRun {
     return view(pairs, 0, {.source = text});
   }
   const Module& model() const override { return *encoder_.model; }
-  void restart() override { encoder_.model->initialise(seed()); }
+  void restart() override { begin_again(*encoder_.model); }
   std::vector<SpecifiedSubLayer> sub_layers(Place stack) const override {
     if (stack != Place::encoder) return {};
     return {{SubLayer::Kind::attention, encoder_.attention, "--attention"}, {}};
@@ -176,7 +177,7 @@ class SequenceRun : public AnalyzedRun {
   }
 
   const Module& model() const override { return *model_; }
-  void restart() override { model_->initialise(seed()); }
+  void restart() override { begin_again(*model_); }
 
   std::vector<SpecifiedSubLayer> sub_layers(Place stack) const override {
     return options_.model.sub_layers(stack, model_->has_source());

@@ -57,7 +57,7 @@ class AnalyzedRun {
   /// that are not UTF-8.
   virtual SentenceView text(const std::string& text, const std::optional<std::string>& target) = 0;
   virtual const Module& model() const = 0;
-  /// Gives the model the initial values of the run's seed again. With --init, training began from other ones.
+  /// Gives the model again the values with which its training began: those of the run's seed, or those of --init.
   virtual void restart() = 0;
   /// The sub-layers of a layer of the encoder or the decoder, in order.
   virtual std::vector<SpecifiedSubLayer> sub_layers(Place stack) const = 0;
@@ -80,8 +80,8 @@ class AnalyzedRun {
   /// Throws Error unless a text of the user's has words and is UTF-8. Prints a note with the words that the vocabulary
   /// does not have.
   static void check_text(const std::string& flag, const std::string& text, const Tokenizer& tokenizer);
-  /// The seed of a finished run.
-  std::uint64_t seed() const;
+  /// restart() of the model.
+  void begin_again(Module& model) const;
 
   std::filesystem::path run_;
   PairTokenizers tokenizers_;

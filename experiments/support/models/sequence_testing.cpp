@@ -154,6 +154,22 @@ SentenceProgress stopping_when_interrupted(const std::string& when_stopped) {
   };
 }
 
+/// The examples of blocks of lines, from those of the lines: </s> lies between the lines of a block and, perhaps,
+/// behind them.
+std::vector<TestedExample> joined_lines(const std::vector<TestedExample>& lines, const TokenStore& blocks) {
+  std::vector<TestedExample> joined(blocks.size());
+  std::size_t line = 0;
+  for (std::size_t k = 0; k < joined.size(); ++k) {
+    const std::span<const std::int32_t> tokens = blocks[k];
+    auto count = std::ranges::count(tokens, end_id) + (tokens.empty() || tokens.back() != end_id);
+    for (; count > 0 && line < lines.size(); --count, ++line) {
+      joined[k].reference += (joined[k].reference.empty() ? "" : " ") + lines[line].reference;
+      joined[k].likelihood += lines[line].likelihood;
+    }
+  }
+  return joined;
+}
+
 /// Adds the likelihoods to the examples. If a language model's texts are blocks of several lines (--block), the
 /// examples become blocks.
 void add_likelihoods(TestResult& test, SequenceModel& model, const PairSet& set, const SequenceOptions& options,
@@ -162,14 +178,9 @@ void add_likelihoods(TestResult& test, SequenceModel& model, const PairSet& set,
   const std::span<const std::int64_t> lengths = set.pairs.target.lengths();
   const std::int64_t cut = options.data.text.max_length;
   const bool is_whole = cut == 0 || *std::ranges::max_element(lengths) < cut;
-  if (sentences.size() != test.examples.size()) {
-    Likelihood units;  // of all lines
-    for (const TestedExample& example : test.examples) units += units_of_line(example.reference);
-    test.examples.assign(sentences.size(), {});
-    if (is_whole) test.examples.front().likelihood = units;
-  } else if (is_whole) {
+  if (is_whole)
     for (TestedExample& example : test.examples) example.likelihood = units_of_line(example.reference);
-  }
+  if (sentences.size() != test.examples.size()) test.examples = joined_lines(test.examples, set.pairs.target);
   for (std::size_t k = 0; k < sentences.size(); ++k) test.examples[k].likelihood += sentences[k];
 }
 

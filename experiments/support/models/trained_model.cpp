@@ -19,6 +19,7 @@
 #include "experiments/support/program/spent_time.h"
 #include "experiments/support/report/table.h"
 #include "experiments/support/text/lines.h"
+#include "experiments/support/text/split_mix.h"
 #include "experiments/support/text/words.h"
 #include "tensor/support/atomic_file.h"
 #include "tensor/support/warning.h"
@@ -32,7 +33,8 @@ void warn_of_training_flags(const Cli& cli, bool evaluates) {
       if (cli.given(flag) && cli.origin_of(flag).empty()) unused.emplace_back(flag);
   };
   look_at({"--updates", "--schedule", "--rate", "--clip", "--optimizer", "--evaluate-every", "--patience", "--average",
-           "--keep", "--init", "--label-smoothing"});
+           "--keep", "--init", "--label-smoothing", "--units", "--vocabulary-size", "--target-vocabulary-size",
+           "--min-count"});
   if (!evaluates) look_at({"--compare", "--search", "--seeds", "--data", "--metrics", "--select", "--jobs", "--only"});
   warn_without_effect(unused, "nothing is trained");
 }
@@ -374,7 +376,7 @@ void sample_texts(const SequenceOptions& options) {
       batch.prefixes.assign(std::size_t(std::min(at_once, trained.samples - done)), begin);
       for (const Hypothesis& one : sample(*model, batch, sampling)) fmt::print("{}\n", tokenizer.decode(one.tokens));
       std::fflush(stdout);
-      ++sampling.seed;  // the next batch draws other texts
+      sampling.seed = mix_bits(sampling.seed + 1);  // the next batch draws other texts, those of no small seed
     }
   };
   if (trained.prompt != "-") return print_samples(trained.prompt);

@@ -49,7 +49,9 @@ std::string program_of(const RunResult& run) {
 std::string title_of(const RunResult& run) {
   if (!run.row.empty() && run.row != "model") return run.row;
   if (!run.name.empty()) return run.made_for.front();  // a kept run, which has no directory
-  return (fs::current_path() / run.directory / "").lexically_normal().parent_path().filename().string();
+  const fs::path directory = (fs::current_path() / run.directory / "").lexically_normal().parent_path();
+  const bool is_one_of_several = run.number > 0 && directory.filename().string().starts_with("model-");
+  return (is_one_of_several ? directory.parent_path() : directory).filename().string();
 }
 
 std::string key_of_examples(const RunResult& run) {

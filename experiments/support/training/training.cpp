@@ -20,6 +20,7 @@
 #include "tensor/kernels.h"
 #include "tensor/map.h"
 #include "tensor/reduce.h"
+#include "tensor/support/warning.h"
 
 namespace fovea {
 
@@ -207,10 +208,10 @@ Training::Training(const Run& run, Module& model, Optimizer& optimizer, BatchPla
   }
   if (is_first_ && std::filesystem::exists(directory_.checkpoint()))
     restore();
-  else
-    require(!is_first_ || !std::filesystem::exists(directory_.file("result.json")),
-            "{}: the run is finished and its checkpoint is missing, without which it cannot train on; another --out "
-            "begins a new run",
+  else if (const auto result = is_first_ ? load_result(directory_.path()) : std::nullopt)
+    require(!result->failure.empty(),
+            "{}: the run is finished and its checkpoint is missing, without which it cannot train on; without its "
+            "result.json too, it trains anew",
             directory_.checkpoint().string());
   share_restored();
   const std::string source = restored_ > 0 ? directory_.checkpoint().string() : "the initial model";
@@ -224,7 +225,10 @@ Training::Training(const Run& run, Module& model, Optimizer& optimizer, BatchPla
           directory_.log().string(), now_.updates);
   if (restored_ > 0) begin();
   // An old result describes files that change from here on. A run that is stopped must have no result.
-  if (is_first_) std::filesystem::remove(directory_.file("result.json"));
+  const bool was_finished = is_first_ && std::filesystem::remove(directory_.file("result.json"));
+  if (was_finished && now_.updates < options_.updates && out_of_patience())
+    warn(fmt::format("--patience {} has ended the training after {} updates; --updates {} adds none", options_.patience,
+                     now_.updates, options_.updates));
   const std::string place_of_run = run.runs > 1 ? fmt::format("[{}/{}] ", run.number, run.runs) : "";
   Progress::Options shown;
   shown.start = now_.updates;
