@@ -78,6 +78,23 @@ BOOST_AUTO_TEST_CASE(step_by_step_is_teacher_forcing) {
   });
 }
 
+BOOST_AUTO_TEST_CASE(a_memory_writes_to_its_own_rows_only_and_may_lose_all_hypotheses) {
+  DecoderMemory memory;
+  int owner = 0;
+  const Variable rows(here(Tensor::of({0, 1, 2, 3, 4, 5}, {2, 3, 1})), true);
+  memory.append(&owner, rows);  // recorded: the memory keeps the caller's rows
+  NoGrad off;
+  memory.reorder({0, 0});
+  BOOST_TEST(rows.value().to_vector<double>() == (std::vector<double>{0, 1, 2, 3, 4, 5}),
+             boost::test_tools::per_element());
+  const Variable one(here(Tensor::of({6, 7}, {2, 1, 1})));
+  BOOST_TEST(memory.append(&owner, one).value().to_vector<double>() == (std::vector<double>{0, 1, 2, 6, 0, 1, 2, 7}),
+             boost::test_tools::per_element());
+  memory.reorder({});
+  BOOST_TEST(memory.append(&owner, Variable(here(Tensor::zeros({0, 1, 1})))).value().shape().str() == "[0, 5, 1]");
+  memory.reorder({});
+}
+
 BOOST_AUTO_TEST_CASE(hypotheses_go_on_from_their_parents) {
   for_every_model([](SequenceModel& model) {
     SequenceBatch batch = test_batch(model);
