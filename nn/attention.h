@@ -72,8 +72,9 @@ struct AttentionInput {
   /// of each key's token, i32 or i64 [B or 1, J, 2] or [J, 2]. Query i belongs to token query_offset + i. Undefined:
   /// all tokens are in one row.
   Tensor grid = {};
-  bool causal = false;              ///< whether a query sees only the keys up to its own position
-  std::int64_t query_offset = 0;    ///< position of the first query among the keys; > 0 in step-by-step decoding
+  bool causal = false;  ///< whether a query sees only the keys up to its own position
+  /// Position of the first query among the keys; > 0 in step-by-step decoding. At most 2^24, or 2^30 in f64.
+  std::int64_t query_offset = 0;
   AttentionTrace* trace = nullptr;  ///< the call stores its intermediate results here, unless null
   /// Unless this is null, the caller adds the numbers [B, I] that the call stores here, if it stores any, to the rows
   /// of the result: 0, or NaN for a query that read a number out of range (layers/unseen_rows.h in attention/). A

@@ -1,6 +1,5 @@
 #include "nn/optimizer.h"
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -9,6 +8,7 @@
 #include "tensor/formula/arithmetic.h"
 #include "tensor/map.h"
 #include "tensor/reduce.h"
+#include "tensor/requirements.h"
 
 namespace fovea {
 
@@ -18,23 +18,6 @@ Tensor Optimizer::zeros_like(const Tensor& parameter) {
   return zeros;
 }
 
-namespace {
-
-/// Throws Error if two parameters share memory, which a step would update twice.
-void require_apart(const std::vector<NamedParameter>& parameters) {
-  std::vector<std::pair<const std::byte*, const NamedParameter*>> places;
-  for (const NamedParameter& p : parameters)
-    if (p.variable.value().elements() > 0) places.emplace_back(p.variable.value().address(), &p);
-  std::sort(places.begin(), places.end());
-  for (std::size_t k = 1; k < places.size(); ++k) {
-    const auto& [before, first] = places[k - 1];
-    require(before + first->variable.value().bytes() <= places[k].first,
-            "optimizer: '{}' and '{}' share memory; make them one parameter", first->name, places[k].second->name);
-  }
-}
-
-}  // namespace
-
 Optimizer::Optimizer(std::vector<NamedParameter> parameters, const std::vector<StateKind>& state_kinds)
     : parameters_(std::move(parameters)), updates_of_(parameters_.size()) {
   std::unordered_map<const void*, std::string_view> names;
@@ -42,7 +25,11 @@ Optimizer::Optimizer(std::vector<NamedParameter> parameters, const std::vector<S
     auto [before, is_new] = names.emplace(p.variable.id(), p.name);
     require(is_new, "optimizer: '{}' and '{}' are the same parameter; list it once", before->second, p.name);
   }
-  require_apart(parameters_);
+  std::vector<const Tensor*> values;
+  for (const NamedParameter& p : parameters_) values.push_back(&p.variable.value());
+  if (const auto shared = sharing_memory(values))  // a step would update that memory twice
+    fail("optimizer: '{}' and '{}' share memory; make them one parameter", parameters_[shared->first].name,
+         parameters_[shared->second].name);
   for (const StateKind& kind : state_kinds) {
     StateTensors& state = state_tensors_.emplace_back(StateTensors{kind.name, {}});
     for (const NamedParameter& p : parameters_) state.tensors.push_back(kind.initial(p.variable.value()));

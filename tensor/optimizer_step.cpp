@@ -1,6 +1,5 @@
 #include "tensor/optimizer_step.h"
 
-#include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
@@ -38,17 +37,12 @@ void require_slot(const char* what, std::size_t k, const Tensor& parameter, cons
 /// Throws if two parameters share memory, because one step would update that memory twice.
 template <class Slot>
 void require_distinct(const char* what, std::span<const Slot> slots) {
-  std::vector<std::pair<const std::byte*, std::size_t>> begins;
-  for (std::size_t k = 0; k < slots.size(); ++k)
-    if (slots[k].parameter.elements() > 0) begins.emplace_back(slots[k].parameter.address(), k);
-  std::sort(begins.begin(), begins.end());
-  for (std::size_t i = 1; i < begins.size(); ++i) {
-    const std::size_t before = std::min(begins[i - 1].second, begins[i].second),
-                      after = std::max(begins[i - 1].second, begins[i].second);
-    require(begins[i - 1].first + slots[begins[i - 1].second].parameter.bytes() <= begins[i].first,
-            "{}: parameters {} and {}, {} and {}, share memory; list each parameter once", what, before, after,
-            slots[before].parameter, slots[after].parameter);
-  }
+  std::vector<const Tensor*> parameters;
+  for (const Slot& slot : slots) parameters.push_back(&slot.parameter);
+  const auto shared = sharing_memory(parameters);
+  if (shared)
+    fail("{}: parameters {} and {}, {} and {}, share memory; list each parameter once", what, shared->first,
+         shared->second, *parameters[shared->first], *parameters[shared->second]);
 }
 
 /// The scale of the gradients, the shared input of the formulas, for parameters of f32 and of f64. Throws unless

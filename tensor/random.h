@@ -84,7 +84,7 @@ void fill_normal(Tensor& out, Generator& generator, double mean = 0, double devi
 Tensor dropout(const Tensor& x, const DropoutMask& mask);
 /// Writes the factors of dropout for elements first ≤ j < end of a row: out[j] = mask.scale() where the element is
 /// kept, and 0 where it is dropped. `out` is the row; its other elements are not changed. Uses the calling thread only.
-/// Of a mask of_rows(), `row` counts the rows of the part.
+/// If the mask is that of a part of the rows (DropoutMask::of_rows()), `row` counts the rows of that part.
 template <class T>
 void dropout_factors(const DropoutMask& mask, std::int64_t row, std::int64_t first, std::int64_t end, T* out);
 /// Returns residual + dropout(x, mask), computed in one pass. `x` and `residual` have one shape, type and device.

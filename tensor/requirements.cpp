@@ -1,6 +1,21 @@
 #include "tensor/requirements.h"
 
+#include <algorithm>
+#include <vector>
+
 namespace fovea {
+
+std::optional<std::pair<std::size_t, std::size_t>> sharing_memory(std::span<const Tensor* const> tensors) {
+  std::vector<std::pair<const std::byte*, std::size_t>> begins;
+  for (std::size_t k = 0; k < tensors.size(); ++k)
+    if (tensors[k]->elements() > 0) begins.emplace_back(tensors[k]->address(), k);
+  std::sort(begins.begin(), begins.end());
+  for (std::size_t i = 1; i < begins.size(); ++i) {
+    const std::size_t a = begins[i - 1].second, b = begins[i].second;
+    if (begins[i - 1].first + tensors[a]->bytes() > begins[i].first) return std::pair(std::min(a, b), std::max(a, b));
+  }
+  return {};
+}
 
 void require_own_elements(std::string_view what, const Tensor& out) {
   for (int d = 0; d < out.rank() && out.elements() > 0; ++d)

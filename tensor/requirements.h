@@ -1,7 +1,10 @@
 /// Checks of arguments that several public functions of tensor/ (the fronts, see kernels.h) share. `what`, the name of
 /// the operation, begins the error message.
 #pragma once
+#include <optional>
+#include <span>
 #include <string_view>
+#include <utility>
 
 #include "tensor/formula/target.h"
 #include "tensor/kernels.h"
@@ -12,6 +15,10 @@ namespace fovea {
 /// Throws unless all elements of `out`, a result that is to be written, have memory of their own: those of an expanded
 /// dimension share it.
 void require_own_elements(std::string_view what, const Tensor& out);
+
+/// Returns the positions of two tensors that share memory, the smaller first, or nothing if none do. Each lies in
+/// memory without gaps.
+std::optional<std::pair<std::size_t, std::size_t>> sharing_memory(std::span<const Tensor* const> tensors);
 
 /// Throws unless `x` is f32 or f64, the types that arithmetic is done in.
 inline void require_real(std::string_view what, const Tensor& x) {

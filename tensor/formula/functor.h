@@ -1,4 +1,5 @@
-/// What is common to element-wise functors: their names, and the functors of their derivatives.
+/// Element-wise functors such as Exp or Add, which arithmetic.h and functions.h have: how the library knows that it has
+/// compiled kernels for one, and the functors that compute its derivatives.
 ///
 /// A functor is a struct with a name whose operator() is written for any number type: the CPU calls it with SIMD
 /// vectors (Vec<T>), CUDA with scalars, and the backward pass with dual numbers (dual.h). To add one to the library,

@@ -177,10 +177,10 @@ struct Scaled {
   }
 };
 
-/// The output of attention with the logits q · k b, then the gradient of b: composed on the CPU, fused on a GPU.
-/// term(b) is the bias; `densities`: the weights are exponentials of the logits.
-template <class Term>
-std::vector<double> with_scaled_logits(Device device, const Tensor& scale, bool densities, const Term& term) {
+/// The output of attention whose plan reads b, then the gradient of b: composed on the CPU, fused on a GPU. fill(plan,
+/// b) makes the plan.
+template <class Fill>
+std::vector<double> with_plan(Device device, const Tensor& read, const Fill& fill) {
   constexpr std::int64_t I = 5, J = 7;
   Generator generator(9);
   const auto states = [&](std::int64_t rows) { return Variable(random_tensor({2, 2, rows, 3}, generator).to(device)); };
@@ -188,15 +188,23 @@ std::vector<double> with_scaled_logits(Device device, const Tensor& scale, bool 
   in.query = states(I), in.key = states(J), in.value = states(J);
   in.query_positions = Tensor::arange(I, DType::f64).to(device);
   in.key_positions = Tensor::arange(J, DType::f64).to(device);
-  const Variable b(scale.to(device), true);
+  const Variable b(read.to(device), true);
   const auto plan = std::make_shared<Plan>();
-  plan->biases.push_back(term(b));
-  if (densities) plan->normalizers.emplace_back();
+  fill(*plan, b);
   const Variable out =
       device == Device::cpu ? attend_composed(in, *plan, {}, nullptr).out : attend_fused(in, plan, {}, nullptr).out;
   std::vector<double> all = out.value().to_vector<double>();
   for (double x : grad(sum(square(out)), {b})[0].value().to_vector<double>()) all.push_back(x);
   return all;
+}
+
+/// The same with the logits q · k b. term(b) is the bias; `densities`: the weights are exponentials of the logits.
+template <class Term>
+std::vector<double> with_scaled_logits(Device device, const Tensor& scale, bool densities, const Term& term) {
+  return with_plan(device, scale, [&](Plan& plan, const Variable& b) {
+    plan.biases.push_back(term(b));
+    if (densities) plan.normalizers.emplace_back();
+  });
 }
 
 /// x · y + x, or another function of x and y.
@@ -242,6 +250,17 @@ BOOST_AUTO_TEST_CASE(a_table_of_one_offset_has_the_gradients_of_all_pairs, *with
     BOOST_REQUIRE(cuda.size() == cpu.size());
     for (std::size_t k = 0; k < cpu.size(); ++k) BOOST_TEST(std::abs(cuda[k] - cpu[k]) <= 1e-12);
   }
+}
+
+BOOST_AUTO_TEST_CASE(heads_may_share_a_sink_in_memory, *with_cuda()) {
+  const Tensor memory = Tensor::from(std::vector<double>{0.7, -9, -8}, {3});
+  const auto shared = [](Plan& plan, const Variable& b) {
+    plan.sink = broadcast_to(slice(b, 0, 0, 1), {2});  // b has numbers behind the sink, which no head may read
+  };
+  const std::vector<double> cpu = with_plan(Device::cpu, memory, shared),
+                            cuda = with_plan(Device::cuda, memory, shared);
+  BOOST_REQUIRE(cuda.size() == cpu.size());
+  for (std::size_t k = 0; k < cpu.size(); ++k) BOOST_TEST(std::abs(cuda[k] - cpu[k]) <= 1e-12);
 }
 
 BOOST_AUTO_TEST_CASE(densities_of_nan_are_nan, *with_cuda()) {

@@ -424,9 +424,11 @@ BOOST_AUTO_TEST_CASE(what_is_wrong_is_said_in_one_line) {
             "in.safetensors: 'cotangent' is i64 [1, 3, 2]; expected floating-point numbers [1, 3, 2], the shape of the "
             "output"},
            {toy("global").offset(-1),
-            "in.safetensors: 'query_offset' is -1; a position must be in 0 ... 1073741824 in f64"},
+            "--method 'global': attention: the first query is at position -1 (query_offset); it must be in 0 to "
+            "1073741824 in f64"},
            {toy("global").offset(1073741825),
-            "in.safetensors: 'query_offset' is 1073741825; a position must be in 0 ... 1073741824 in f64"},
+            "--method 'global': attention: the first query is at position 1073741825 (query_offset); it must be in 0 "
+            "to 1073741824 in f64"},
            {Attend("global").with("key", {1, 2}, {1, 1, 2}),
             "in.safetensors: there is a 'key' or 'value', but no 'query'"},
            {toy("man"),

@@ -80,7 +80,7 @@ class AnalyzedRun {
   /// Throws Error unless a text of the user's has words and is UTF-8. Prints a note with the words that the vocabulary
   /// does not have.
   static void check_text(const std::string& flag, const std::string& text, const Tokenizer& tokenizer);
-  /// restart() of the model.
+  /// Gives this model of the run the values with which its training began.
   void begin_again(Module& model) const;
 
   std::filesystem::path run_;

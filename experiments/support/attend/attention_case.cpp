@@ -181,10 +181,6 @@ class Computation {
     if (const Tensor* offset = file_.find("query_offset")) {
       if (is_float(offset->dtype()) || offset->elements() != 1) refuse("query_offset", "i32 or i64 [1]");
       input_.query_offset = offset->to_vector<std::int64_t>()[0];
-      const std::int64_t most = std::int64_t{1} << (float_type() == DType::f64 ? 30 : 24);
-      require(0 <= input_.query_offset && input_.query_offset <= most,
-              "{}: 'query_offset' is {}; a position must be in 0 ... {} in {}", file_.source, input_.query_offset, most,
-              name(float_type()));
     }
     if (input_.query_offset != 0 || file_.find("query_offset"))
       counts_.emplace_back("query_offset", Tensor::from(std::vector<std::int64_t>{input_.query_offset}, {1}));

@@ -91,19 +91,20 @@ bool PairReader::are_good(const std::vector<std::string>& texts) {
     const RecordReader& file = files_[std::min(k, files_.size() - 1 - has_alignment_)];
     const std::int64_t words = std::ssize(split_words(texts[k]));
     const bool is_long = rules_.max_words > 0 && words > rules_.max_words;
+    if (words > 0 && !is_long) continue;
     const std::string place = fmt::format("{}:{}", file.name(), file.number());
-    const std::int64_t partners = rules_.has_words ? std::ssize(split_words(texts[1 - k])) : words;
-    if (words > 0 && !is_long && (words == partners || k > 0)) continue;
-    if (words > 0 && !is_long && partners > 0)
-      skip("uneven", fmt::format("{}: {} and {}; each word needs one tag", place, counted(std::size_t(words), "word"),
-                                 counted(std::size_t(partners), "tag")));
-    else if (is_long)
+    if (is_long)
       skip("too long", fmt::format("{}: {} words, --max-words is {}", place, words, rules_.max_words));
     else  // blank lines of texts alone stand between paragraphs
       skip("blank", fmt::format("{}: a blank {}", place, file.description().empty() ? "line" : "text"), !has_source_);
     return false;
   }
-  return true;
+  if (!rules_.has_words) return true;
+  const std::size_t words = split_words(texts[0]).size(), tags = split_words(texts[1]).size();
+  if (words != tags)
+    skip("uneven", fmt::format("{}:{}: {} and {}; each word needs one tag", files_[0].name(), files_[0].number(),
+                               counted(words, "word"), counted(tags, "tag")));
+  return words == tags;
 }
 
 void PairReader::skip(const char* reason, const std::string& message, bool is_harmless) {

@@ -331,6 +331,19 @@ void RecordReader::find_fields() {
   if (!has_header_) first_ = std::move(row);
 }
 
+namespace {
+
+/// A number or truth value as text. Equal numbers have one text: 1, 1.0 and 1e0 are "1", 0 and -0.0 are "0".
+std::string text_of_number(const Record& value) {
+  constexpr double first_inexact = 1e15;
+  if (!value.is_number_float()) return value.dump();
+  const auto number = value.get<double>();
+  const bool is_whole = number == std::floor(number) && std::abs(number) < first_inexact;
+  return is_whole ? std::to_string(static_cast<std::int64_t>(number)) : value.dump();
+}
+
+}  // namespace
+
 std::string RecordReader::field_of(const Record& record, std::size_t k) const {
   const std::string& key = fields_.names[k];
   static const Role further_reference;
@@ -343,9 +356,7 @@ std::string RecordReader::field_of(const Record& record, std::size_t k) const {
   }
   if (value->is_string()) return value->get<std::string>();
   if (role.takes_numbers && (value->is_number() || value->is_boolean())) {
-    const double as_double = value->is_number_float() ? value->get<double>() : 0.5;
-    const bool is_whole = as_double == std::floor(as_double) && std::abs(as_double) < 1e15;  // 1.0, 1e0 are 1
-    const std::string text = is_whole ? fmt::format("{:.0f}", as_double + 0.0) : value->dump();
+    const std::string text = text_of_number(*value);
     require_here(std::ranges::count_if(text, [](unsigned char sign) { return std::isdigit(sign); }) <= 15,
                  "'{}' is a number of more than 15 digits; write it as a string in quotes", key);
     return text;

@@ -51,8 +51,8 @@ inline const std::vector<std::pair<std::string, Header>> header_names{
 
 /// The user's choice of fields.
 struct RecordFields {
-  std::vector<std::string> names =
-      {};  ///< --columns: by name, by number from 1, or keys; `t.en` is the key `en` inside `t`
+  /// --columns: by name, by number from 1, or keys; `t.en` is the key `en` inside `t`.
+  std::vector<std::string> names = {};
   Header header = Header::automatic;  ///< --header: whether the first line of a table has names
   bool has_flag = true;               ///< whether the program has --columns
 };

@@ -159,9 +159,8 @@ void LineReader::mend(std::string& line) {
   require(!is_only_line, "{}: its lines end in carriage returns alone; tr '\\r' '\\n' < FILE > NEW mends that", name_);
   constexpr std::ptrdiff_t most_in_line = 8;  // more of them show that lines were joined
   require(std::ranges::count(line, '\r') < most_in_line,
-          "{}:{}: the line has {} carriage returns: lines that end in them alone, joined with others? tr '\\r' '\\n' < "
-          "FILE "
-          "> NEW makes lines of them",
+          "{}:{}: the line has {} carriage returns, as where lines that end in them alone were joined with others; "
+          "tr '\\r' '\\n' < FILE > NEW makes lines of them",
           name_, number_, std::ranges::count(line, '\r'));
   if (!std::exchange(has_warned_of_return_, true))
     warn(fmt::format("{}:{}: a carriage return inside the line; it is read as a space", name_, number_));

@@ -210,8 +210,8 @@ Training::Training(const Run& run, Module& model, Optimizer& optimizer, BatchPla
     restore();
   else if (const auto result = is_first_ ? load_result(directory_.path()) : std::nullopt)
     require(!result->failure.empty(),
-            "{}: the run is finished and its checkpoint is missing, without which it cannot train on; without its "
-            "result.json too, it trains anew",
+            "{}: the run is finished and its checkpoint is missing, without which it cannot train on; delete its "
+            "result.json too to train it anew",
             directory_.checkpoint().string());
   share_restored();
   const std::string source = restored_ > 0 ? directory_.checkpoint().string() : "the initial model";
