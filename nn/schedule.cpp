@@ -1,15 +1,15 @@
 #include "nn/schedule.h"
 
 #include <algorithm>
-#include <cctype>
-#include <charconv>
 #include <cmath>
 #include <numbers>
+#include <optional>
 #include <vector>
 
 #include "tensor/error.h"
 #include "tensor/support/in_quotes.h"
 #include "tensor/support/suggestion.h"
+#include "tensor/support/text_reader.h"
 
 namespace fovea {
 
@@ -86,69 +86,20 @@ std::string remedy(const std::vector<Named>& all, std::string_view name) {
   return meant.empty() ? "; there are " + listed : meant;
 }
 
-/// Splits a description name(key=value, key=value) into tokens. Mistakes throw Error with their column.
-class Reader {
- public:
-  explicit Reader(std::string_view text) : text_(text) {}
-
-  std::string_view word() {
-    blanks();
-    std::size_t begin = at_;
-    while (at_ < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[at_])) || text_[at_] == '_')) ++at_;
-    return text_.substr(begin, at_ - begin);
-  }
-
-  double number() {
-    blanks();
-    double value = 0;
-    auto [end, error] = std::from_chars(text_.data() + at_, text_.data() + text_.size(), value);
-    if (error != std::errc() || !std::isfinite(value)) wrong("expected a number");
-    at_ = static_cast<std::size_t>(end - text_.data());
-    return value;
-  }
-
-  bool accept(char c) {
-    blanks();
-    bool there = at_ < text_.size() && text_[at_] == c;
-    at_ += there;
-    return there;
-  }
-
-  void expect(char c) {
-    if (!accept(c)) wrong(fmt::format("expected '{}'", c));
-  }
-
-  bool at_end() {
-    blanks();
-    return at_ == text_.size();
-  }
-
-  std::size_t column() const { return at_ + 1; }
-
-  [[noreturn]] void wrong(const std::string& what, std::size_t column) const {
-    fail("schedule {}, column {}: {}", in_quotes_around(text_, column), column, what);
-  }
-  [[noreturn]] void wrong(const std::string& what) const { wrong(what, column()); }
-
- private:
-  void blanks() {
-    while (at_ < text_.size() && text_[at_] == ' ') ++at_;
-  }
-
-  std::string_view text_;
-  std::size_t at_ = 0;
-};
-
-void read_value(Reader& reader, const Schedule::Kind& kind, Values& values) {
-  std::string_view word = reader.word();
-  std::size_t column = reader.column() - word.size();
+void read_value(TextReader& reader, const Schedule::Kind& kind, Values& values) {
+  const std::size_t column = reader.column();
+  const std::string_view word = reader.word();
   const Key* key = named(kind.keys, word);
-  if (!key) reader.wrong(fmt::format("{} has no {}{}", kind.name, in_quotes(word), remedy(kind.keys, word)), column);
-  reader.expect('=');
-  double value = reader.number();
-  if (value < key->least)
-    reader.wrong(fmt::format("{} is {}; it must be at least {}", word, value, key->least), column);
-  if (!values.emplace(key->name, value).second) reader.wrong(fmt::format("{} is given twice", word), column);
+  if (!key)
+    fail_at(reader.text(), column, fmt::format("{} has no {}", kind.name, in_quotes(word)), remedy(kind.keys, word));
+  if (!reader.take("=")) reader.expected("'='");
+  const std::optional<double> value = reader.number<double>();
+  if (!value) reader.expected("a number");
+  if (!std::isfinite(*value) || *value < key->least)
+    fail_at(reader.text(), column, fmt::format("{} is {}", word, *value),
+            fmt::format("; it must be a finite number of at least {}", key->least));
+  if (!values.emplace(key->name, *value).second)
+    fail_at(reader.text(), column, fmt::format("{} is given twice", word), "");
 }
 
 void require_floor_below_rate(std::string_view schedule, const Values& values) {
@@ -160,17 +111,17 @@ void require_floor_below_rate(std::string_view schedule, const Values& values) {
 }  // namespace
 
 Schedule Schedule::parse(std::string_view text, std::int64_t updates) {
-  Reader reader(text);
-  std::string_view word = reader.word();
+  TextReader reader(text);
+  const std::string_view word = reader.word();
   Schedule schedule;
   schedule.kind_ = named(kinds(), word);
-  if (!schedule.kind_) reader.wrong(fmt::format("no schedule {}{}", in_quotes(word), remedy(kinds(), word)), 1);
-  if (reader.accept('(') && !reader.accept(')')) {
+  if (!schedule.kind_) fail_at(text, 1, "no schedule " + in_quotes(word), remedy(kinds(), word));
+  if (reader.take("(") && !reader.take(")")) {
     do read_value(reader, *schedule.kind_, schedule.values_);
-    while (reader.accept(','));
-    reader.expect(')');
+    while (reader.take(","));
+    if (!reader.take(")")) reader.expected("',' or ')'");
   }
-  if (!reader.at_end()) reader.wrong("unexpected text after the schedule's end");
+  if (!reader.at_end()) reader.expected("the end");
   for (const Key& key : schedule.kind_->keys) schedule.values_.emplace(key.name, key.value);  // those that are left out
   require_floor_below_rate(text, schedule.values_);
   if (auto end = schedule.values_.find("updates"); end != schedule.values_.end() && end->second == 0)

@@ -1,10 +1,11 @@
 #include "tensor/storage.h"
 
-#include <charconv>
+#include <atomic>
 
 #include "tensor/constant.h"
 #include "tensor/error.h"
 #include "tensor/kernels.h"
+#include "tensor/support/text_reader.h"
 
 namespace fovea {
 
@@ -29,13 +30,10 @@ Device parse_device(std::string_view text) {
   if (text == "cpu") return Device::cpu;
   if (text == "cuda") return Device::cuda;
   constexpr std::string_view prefix = "cuda:";
-  int number = no_gpu;
-  const char *first = text.data() + std::min(prefix.size(), text.size()), *last = text.data() + text.size();
-  const auto [end, error] = std::from_chars(first, last, number);
-  require(text.starts_with(prefix) && error == std::errc() && end == last && number >= 0,
-          "'{}' is not a device; use cpu, cuda, or cuda:N with the number of a GPU, counted from 0", text);
-  const int chosen = choose_gpu(number);
-  require(chosen == number, "'{}': this process already uses cuda:{}; a process uses one GPU", text, chosen);
+  const int wanted = text.starts_with(prefix) ? number<int>(text.substr(prefix.size())).value_or(no_gpu) : no_gpu;
+  require(wanted >= 0, "'{}' is not a device; use cpu, cuda, or cuda:N with the number of a GPU, counted from 0", text);
+  const int chosen = choose_gpu(wanted);
+  require(chosen == wanted, "'{}': this process already uses cuda:{}; a process uses one GPU", text, chosen);
   return Device::cuda;
 }
 

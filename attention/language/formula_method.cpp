@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <charconv>
 #include <optional>
 
 #include "attention/engine/cpu/interpreted.h"
@@ -29,12 +28,9 @@ CaptureText capture_of(const std::string& text, const OptionText& option) {
     if (option.value == kind) return {option.name, per};
   constexpr std::string_view offset = "offset:";
   constexpr std::int64_t largest_clip = 1 << 20;
-  std::int64_t clip = -1;
-  const char* end = option.value.data() + option.value.size();
   if (option.value.starts_with(offset)) {
-    const auto [stop, error] = std::from_chars(option.value.data() + offset.size(), end, clip);
-    if (error == std::errc() && stop == end && 0 <= clip && clip <= largest_clip)
-      return {option.name, Per::offset, clip};
+    const auto clip = number<std::int64_t>(std::string_view(option.value).substr(offset.size())).value_or(-1);
+    if (0 <= clip && clip <= largest_clip) return {option.name, Per::offset, clip};
   }
   fail_at(text, option.value_column, option.written(),
           "; use head, query, key, pair or offset:CLIP, whose largest distance CLIP is a whole number");

@@ -1,7 +1,7 @@
 /// The visitor that sets a method's options from the text of a specification.
 #pragma once
 #include <algorithm>
-#include <charconv>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -67,13 +67,11 @@ class OptionReader : public OptionVisitor {
  private:
   template <class Number>
   Number parse(const OptionText& option, Number lowest, Number highest, const char* kind) const {
-    Number value{};
-    const char* end = option.value.data() + option.value.size();
-    auto [stop, error] = std::from_chars(option.value.data(), end, value);
-    if (error != std::errc() || stop != end || !(lowest <= value && value <= highest))
+    const std::optional<Number> value = fovea::number<Number>(option.value);
+    if (!value || !(lowest <= *value && *value <= highest))
       fail_at(text_, option.value_column, option.written(),
               fmt::format("; use {} from {} to {}", kind, lowest, highest));
-    return value;
+    return *value;
   }
 
   const std::string& text_;

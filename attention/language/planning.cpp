@@ -1,7 +1,6 @@
 // Constructs attentions from the text of a specification. All names and options of the text are checked first, so that
 // a mistake is found before any model is constructed.
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <sstream>
 
@@ -28,15 +27,11 @@ Range read_range(OptionReader& reader, const std::string& text, const char* name
   const OptionText* option = reader.find(name);
   if (!option) return range;
   range.column = option->value_column;
-  const char *begin = option->value.data(), *end = begin + option->value.size();
-  auto [after_first, error] = std::from_chars(begin, end, range.first);
-  range.last = range.first;
-  bool good = error == std::errc() && range.first >= 1;
-  if (good && after_first != end) {
-    auto [after_last, last_error] = std::from_chars(after_first + 1, end, range.last);
-    good = *after_first == '-' && last_error == std::errc() && after_last == end && range.last >= range.first;
-  }
-  if (!good) fail_at(text, option->value_column, option->written(), "; use N or FIRST-LAST, from 1");
+  TextReader value(option->value);
+  range.first = value.number<int>().value_or(0);
+  range.last = value.take("-") ? value.number<int>().value_or(0) : range.first;
+  if (range.first < 1 || range.last < range.first || !value.at_end())
+    fail_at(text, option->value_column, option->written(), "; use N or FIRST-LAST, from 1");
   return range;
 }
 

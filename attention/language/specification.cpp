@@ -1,8 +1,6 @@
 #include "attention/language/specification.h"
 
 #include <algorithm>
-#include <cctype>
-#include <charconv>
 
 #include "tensor/error.h"
 #include "tensor/support/in_quotes.h"
@@ -21,17 +19,6 @@ std::vector<const MethodText*> all_methods(const std::vector<MethodText>& sum) {
   return all;
 }
 
-void fail_at(const std::string& text, std::size_t column, const std::string& what, const std::string& advice) {
-  fail("{}: {} (column {}){}", in_quotes_around(text, column), what, column, advice);
-}
-
-void fail_expecting(const std::string& text, std::size_t at, const std::string& expected) {
-  std::size_t end = at + 1;  // of the character: bytes from 0x80 to 0xbf continue it
-  while (end < text.size() && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) ++end;
-  fail_at(text, at + 1, at == text.size() ? "ends too early" : "unexpected " + in_quotes(text.substr(at, end - at)),
-          "; expected " + expected);
-}
-
 std::string OptionText::written() const {
   constexpr std::size_t longest = 80;
   std::string text = name + "=" + value;
@@ -47,23 +34,25 @@ class Parser {
   explicit Parser(const std::string& text) : text_(text) {}
 
   std::vector<MethodText> whole() {
-    if (text_.size() > longest)
-      fail_at(text_, longest + 1, "too long", fmt::format("; a specification has at most {} characters", longest));
+    if (text_.text().size() > longest)
+      fail_at(text_.text(), longest + 1, "too long",
+              fmt::format("; a specification has at most {} characters", longest));
     auto methods = sum(0);
-    if (!at_end()) expected("'+' or the end");
+    if (!text_.at_end()) text_.expected("'+' or the end");
     return methods;
   }
 
  private:
   static constexpr int deepest = 8, most_heads = 1024;
   static constexpr std::size_t longest = 1 << 16, most_terms = 256;
+  static constexpr std::string_view of_words = ".-";
 
   std::vector<MethodText> sum(int depth) {
-    if (depth > deepest) fail_at(text_, column(), "nested too deeply", "");
+    if (depth > deepest) fail_at(text_.text(), text_.column(), "nested too deeply", "");
     std::vector<MethodText> methods{term(depth)};
-    for (std::size_t place = column(); take('+'); place = column()) {
+    for (std::size_t place = text_.column(); text_.take("+"); place = text_.column()) {
       if (methods.size() == most_terms)
-        fail_at(text_, place, fmt::format("a sum of more than {} methods", most_terms), "");
+        fail_at(text_.text(), place, fmt::format("a sum of more than {} methods", most_terms), "");
       methods.push_back(term(depth));
     }
     return methods;
@@ -71,18 +60,16 @@ class Parser {
 
   MethodText term(int depth) {
     MethodText method;
-    skip_spaces();
-    method.column = column();
+    method.column = text_.column();
     method.name = word("the name of a method");
-    if (!take('(')) return method;
-    if (take(')')) return method;
+    if (!text_.take("(") || text_.take(")")) return method;
     do {
       if (takes_shares(method.name) && !is_option_next())
         method.shares.push_back(share(depth + 1));
       else
         method.options.push_back(option());
-    } while (take(','));
-    if (!take(')')) expected("',' or ')'");
+    } while (text_.take(","));
+    if (!text_.take(")")) text_.expected("',' or ')'");
     return method;
   }
 
@@ -90,98 +77,59 @@ class Parser {
     return name == "heads" || name == "classic" || name == "multi_head" || name == "average" || name == "concat";
   }
 
-  /// Whether a word and '=' follow. The reading position stays where it is.
-  bool is_option_next() {
-    std::size_t from = at_;
-    skip_spaces();
-    while (!at_end() && is_word(text_[at_])) ++at_;
-    bool is_option = take('=');
-    at_ = from;
-    return is_option;
+  /// Whether a word and '=' follow.
+  bool is_option_next() const {
+    TextReader ahead = text_;
+    ahead.word(of_words);
+    return ahead.is_next("=");
   }
 
   Share share(int depth) {
     Share out{sum(depth), 1};
-    if (!take('*')) return out;
-    skip_spaces();
-    std::size_t start = column();
-    std::string count = word("a number of heads");
-    auto [end, error] = std::from_chars(count.data(), count.data() + count.size(), out.heads);
-    if (error != std::errc() || end != count.data() + count.size() || out.heads < 1 || out.heads > most_heads)
-      fail_at(text_, start, in_quotes(count) + " is not a number of heads", "; write name*4");
+    if (!text_.take("*")) return out;
+    const std::size_t start = text_.column();
+    const std::string count = word("a number of heads");
+    out.heads = number<int>(count).value_or(0);
+    if (out.heads < 1 || out.heads > most_heads)
+      fail_at(text_.text(), start, in_quotes(count) + " is not a number of heads", "; write name*4");
     return out;
   }
 
   OptionText option() {
     OptionText out;
-    skip_spaces();
-    out.name_column = column();
-    if (is_quote_next()) {
+    out.name_column = text_.column();
+    if (text_.is_next("\"") || text_.is_next("'")) {
       out.name = "formula";
-      out.value_column = column() + 1;
+      out.value_column = out.name_column + 1;
       out.value = quoted();
       return out;
     }
     out.name = word("an option, as in name=value");
-    if (!take('=')) expected("'=' after " + in_quotes(out.name));
-    skip_spaces();
-    out.value_column = column();
-    out.value = value();
+    if (!text_.take("=")) text_.expected("'=' after " + in_quotes(out.name));
+    out.value_column = text_.column();
+    out.value = text_.word(".-+:");  // with signs, '+' and ':', as in 1e+3, q+ctx, offset:8
+    if (out.value.empty()) text_.expected("a value");
     return out;
-  }
-
-  static bool is_word(char c) {
-    return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.' || c == '-';
   }
 
   std::string word(const char* what) {
-    skip_spaces();
-    std::string out;
-    while (!at_end() && is_word(text_[at_])) out += text_[at_++];
-    if (out.empty()) expected(what);
-    return out;
+    const std::string_view found = text_.word(of_words);
+    if (found.empty()) text_.expected(what);
+    return std::string(found);
   }
-
-  bool is_quote_next() const { return !at_end() && (text_[at_] == '"' || text_[at_] == '\''); }
 
   /// A formula in quotes, which may be '...' or "...". Its text has the quotes of the other kind only.
   std::string quoted() {
-    const std::size_t begin = at_ + 1, end = text_.find(text_[at_], begin);
-    if (end == std::string::npos)
-      fail_at(text_, column(), "this quote has no end",
-              fmt::format("; write a second {} behind the formula", text_[at_]));
-    at_ = end + 1;
-    return text_.substr(begin, end - begin);
+    const std::string_view from = text_.rest();
+    const std::size_t end = from.find(from[0], 1);
+    if (end == std::string_view::npos)
+      fail_at(text_.text(), text_.column(), "this quote has no end",
+              fmt::format("; write a second {} behind the formula", from[0]));
+    text_.take(from.substr(0, end + 1));
+    return std::string(from.substr(1, end - 1));
   }
 
-  /// A value runs to the next ',' or ')': it may hold a sign, a '+' or a ':' (1e+3, q+ctx, offset:8).
-  std::string value() {
-    std::string out;
-    while (!at_end() && (is_word(text_[at_]) || text_[at_] == '+' || text_[at_] == ':')) out += text_[at_++];
-    if (out.empty()) expected("a value");
-    return out;
-  }
-
-  bool take(char c) {
-    skip_spaces();
-    if (at_end() || text_[at_] != c) return false;
-    ++at_;
-    return true;
-  }
-
-  void skip_spaces() {
-    while (!at_end() && (text_[at_] == ' ' || text_[at_] == '\t')) ++at_;
-  }
-  bool at_end() const { return at_ == text_.size(); }
-  std::size_t column() const { return at_ + 1; }
-
-  [[noreturn]] void expected(const std::string& what) {
-    skip_spaces();
-    fail_expecting(text_, at_, what);
-  }
-
-  const std::string& text_;
-  std::size_t at_ = 0;
+  TextReader text_;
 };
 
 }  // namespace

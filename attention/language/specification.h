@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "tensor/support/text_reader.h"
+
 namespace fovea {
 
 struct Share;
@@ -35,14 +37,6 @@ std::vector<MethodText> parse_specification(const std::string& text);
 /// All methods and combinations of a sum, also those inside heads(...) and combinations, in the order of the text. They
 /// point into `sum`.
 std::vector<const MethodText*> all_methods(const std::vector<MethodText>& sum);
-
-/// The error of a specification: "'gausian': no method 'gausian' (column 1); did you mean 'gaussian'?"
-[[noreturn]] void fail_at(const std::string& text, std::size_t column, const std::string& what,
-                          const std::string& advice);
-
-/// Throws the Error of a text in which something else than `expected`, or nothing more, is found at the byte `at`,
-/// counted from 0: "'gaussian)': unexpected ')' (column 9); expected '+' or the end"
-[[noreturn]] void fail_expecting(const std::string& text, std::size_t at, const std::string& expected);
 
 /// "a, b, c"
 std::string listed(const std::vector<std::string>& words);

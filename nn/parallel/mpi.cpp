@@ -2,11 +2,9 @@
 // then have an order that we choose, and a process that does not answer can be named.
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
-#include <cstring>
 #include <functional>
 #include <string_view>
 #include <thread>
@@ -22,6 +20,7 @@
 #include "tensor/error.h"
 #include "tensor/formula/arithmetic.h"
 #include "tensor/map.h"
+#include "tensor/support/text_reader.h"
 
 namespace fovea {
 
@@ -150,11 +149,8 @@ class MpiGroup final : public ProcessGroup {
     MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
     MPI_Comm_size(MPI_COMM_WORLD, &size_);
     if (const char* patience = std::getenv("FOVEA_PATIENCE")) {
-      const char* last = patience + std::strlen(patience);
-      std::int64_t seconds = 0;
-      const auto [end, error] = std::from_chars(patience, last, seconds);
-      patience_ = std::chrono::seconds(seconds);
-      require(error == std::errc() && end == last && seconds > 0 && patience_ < longest_patience,
+      patience_ = std::chrono::seconds(number<std::int64_t>(patience).value_or(0));
+      require(patience_.count() > 0 && patience_ < longest_patience,
               "FOVEA_PATIENCE={}: it must be a number of seconds, from 1 to {}", patience,
               longest_patience.count() - 1);
     }

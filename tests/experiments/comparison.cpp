@@ -358,6 +358,8 @@ BOOST_AUTO_TEST_CASE(a_search_takes_the_best_trial_of_each_row) {
   BOOST_TEST(load_json(directory / "result.json").at("training").at("best_score").get<double>() ==
              std::max(best["global"], best["gaussian"]));
   BOOST_TEST(contains(contents(folder / "out" / "report.html"), ">Search<"));
+  const std::string reported = succeeded(ended("report", {out})).out;  // without the trials that lost
+  BOOST_TEST(count(reported, "gaussian schedule=") == 1u, reported);
   succeeded(agreement({"--resume", out}));
   const std::string alone =
       refusal_of(agreement(tiny_classifier((folder / "no").string(), {"--search", "dropout={0}"})));

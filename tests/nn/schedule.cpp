@@ -90,20 +90,20 @@ BOOST_AUTO_TEST_CASE(a_description_reads_back_as_the_same_schedule) {
 BOOST_AUTO_TEST_CASE(a_wrong_description_is_named_with_its_column) {
   auto error = [](const char* text) { return error_of([&] { Schedule::parse(text); }); };
   BOOST_TEST(error("inverse_sqr(peak=1)") ==
-             "schedule 'inverse_sqr(peak=1)', column 1: no schedule 'inverse_sqr'; did you mean 'inverse_sqrt'?");
-  BOOST_TEST(
-      error("zigzag") ==
-      "schedule 'zigzag', column 1: no schedule 'zigzag'; there are constant, inverse_sqrt, noam, cosine, halving");
-  BOOST_TEST(error("noam(warmpu=10)") ==
-             "schedule 'noam(warmpu=10)', column 6: noam has no 'warmpu'; did you mean 'warmup'?");
-  BOOST_TEST(error("noam(warmup=ten)") == "schedule 'noam(warmup=ten)', column 13: expected a number");
-  BOOST_TEST(error("noam(warmup=nan)") == "schedule 'noam(warmup=nan)', column 13: expected a number");
-  BOOST_TEST(error("noam(warmup=0)") == "schedule 'noam(warmup=0)', column 6: warmup is 0; it must be at least 1");
+             "'inverse_sqr(peak=1)': no schedule 'inverse_sqr' (column 1); did you mean 'inverse_sqrt'?");
+  BOOST_TEST(error("zigzag") ==
+             "'zigzag': no schedule 'zigzag' (column 1); there are constant, inverse_sqrt, noam, cosine, halving");
+  BOOST_TEST(error("noam(warmpu=10)") == "'noam(warmpu=10)': noam has no 'warmpu' (column 6); did you mean 'warmup'?");
+  BOOST_TEST(error("noam(warmup=ten)") == "'noam(warmup=ten)': unexpected 't' (column 13); expected a number");
+  BOOST_TEST(error("noam(warmup=nan)") ==
+             "'noam(warmup=nan)': warmup is nan (column 6); it must be a finite number of at least 1");
+  BOOST_TEST(error("noam(warmup=0)") ==
+             "'noam(warmup=0)': warmup is 0 (column 6); it must be a finite number of at least 1");
   BOOST_TEST(error("cosine(floor=0.01)") ==
              "schedule 'cosine(floor=0.01)': floor is 0.01; it must be at most the rate, 0.001");
   BOOST_TEST(error("noam(warmup=1,dim=2,warmup=2)") ==
-             "schedule 'noam(warmup=1,dim=2,warmup=2)', column 21: warmup is given twice");
-  BOOST_TEST(error("noam(warmup=1") == "schedule 'noam(warmup=1', column 14: expected ')'");
-  BOOST_TEST(error("noam(warmup 1)") == "schedule 'noam(warmup 1)', column 13: expected '='");
-  BOOST_TEST(error("noam(dim=4) x") == "schedule 'noam(dim=4) x', column 13: unexpected text after the schedule's end");
+             "'noam(warmup=1,dim=2,warmup=2)': warmup is given twice (column 21)");
+  BOOST_TEST(error("noam(warmup=1") == "'noam(warmup=1': ends too early (column 14); expected ',' or ')'");
+  BOOST_TEST(error("noam(warmup 1)") == "'noam(warmup 1)': unexpected '1' (column 13); expected '='");
+  BOOST_TEST(error("noam(dim=4) x") == "'noam(dim=4) x': unexpected 'x' (column 13); expected the end");
 }

@@ -5,6 +5,7 @@
 #include <functional>
 #include <limits>
 #include <set>
+#include <tuple>
 
 namespace fovea {
 
@@ -117,6 +118,21 @@ bool have_best(const std::vector<ComparedRow>& rows) {
 
 bool all_failed(const std::vector<ComparedRow>& rows) {
   return std::ranges::all_of(rows, [](const ComparedRow& row) { return row.finished().empty(); });
+}
+
+std::vector<ComparedRow> without_lost_trials(const std::vector<ComparedRow>& rows) {
+  const auto search_of = [](const ComparedRow& row) {
+    return std::tuple(!row.trial.empty(), row.title, row.runs.front().directory.parent_path());
+  };
+  std::vector<ComparedRow> kept;
+  for (const ComparedRow& row : rows) {
+    const auto rival = std::ranges::find(kept, search_of(row), search_of);
+    if (row.trial.empty() || rival == kept.end())
+      kept.push_back(row);
+    else if (row.is_better_than(*rival))
+      *rival = row;
+  }
+  return kept;
 }
 
 const TextScore* score_of(const RunResult& run, const std::string& set, const std::string& metric) {

@@ -33,6 +33,8 @@ const ComparedRow& best_of(const std::vector<ComparedRow>& rows);
 /// 0 for each of them.
 bool have_best(const std::vector<ComparedRow>& rows);
 bool all_failed(const std::vector<ComparedRow>& rows);
+/// The rows without the trials of a search that lost: of those with one title in one directory only the best stays.
+std::vector<ComparedRow> without_lost_trials(const std::vector<ComparedRow>& rows);
 
 /// A score of one run's test set; null if it has none of this name.
 const TextScore* score_of(const RunResult& run, const std::string& set, const std::string& metric);

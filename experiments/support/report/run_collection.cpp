@@ -173,7 +173,10 @@ std::vector<RunGroup> comparable_groups(const std::vector<RunResult>& runs) {
       if (group == groups.end()) group = groups.insert(group, {title_of_group(run), {}});
       add(*group, run);
     }
-  for (RunGroup& group : groups) distinguish(group.rows);
+  for (RunGroup& group : groups) {
+    group.rows = without_lost_trials(group.rows);
+    distinguish(group.rows);
+  }
   return groups;
 }
 

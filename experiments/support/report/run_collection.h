@@ -32,7 +32,7 @@ struct RunGroup {
 };
 
 /// The groups in the order of their first runs. Of two runs with the same options and the same seed only the first
-/// stays.
+/// stays, and of the trials of a search the best for each row.
 std::vector<RunGroup> comparable_groups(const std::vector<RunResult>& runs);
 
 /// Equal texts for runs of one program that were tested on the same examples.

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "experiments/support/text/utf8.h"
+#include "tensor/support/text_reader.h"
 
 namespace fovea {
 
@@ -61,16 +62,6 @@ std::string first_few(std::span<const std::string> items);
 std::string rounded_text(double value, int decimals);
 
 // ---- Text as numbers.
-
-/// The number that the whole text spells ("-3", "+3", "2.5", "1e5", for floating point also "inf" and "nan"), the same
-/// in every locale. Nothing for other text, white space around it included, and for numbers that T cannot hold.
-template <class T>
-std::optional<T> number(std::string_view text) {
-  if (text.starts_with('+') && !text.starts_with("+-")) text.remove_prefix(1);  // from_chars() knows no '+'
-  T value{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
-}
 
 /// The number that the text begins with, or nothing.
 template <class T>

@@ -85,18 +85,6 @@ std::vector<ComparedRow> grouped(const std::vector<RunResult>& results) {
   return rows;
 }
 
-/// Keeps one trial of each row: the one with the best score on the development set.
-std::vector<ComparedRow> without_lost_trials(const std::vector<ComparedRow>& trials) {
-  std::vector<ComparedRow> rows;
-  for (const ComparedRow& trial : trials) {
-    if (rows.empty() || rows.back().title != trial.title)
-      rows.push_back(trial);
-    else if (trial.is_better_than(rows.back()))
-      rows.back() = trial;
-  }
-  return rows;
-}
-
 }  // namespace
 
 void ExperimentFlags::add_to(Cli& cli) {
