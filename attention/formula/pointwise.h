@@ -19,10 +19,10 @@
 
 #include "attention/formula/captures.h"
 #include "attention/formula/position.h"
+#include "attention/formula/reverse.h"
 #include "autograd/map.h"
 #include "tensor/formula/dual.h"
 #include "tensor/formula/recorded.h"
-#include "tensor/formula/reverse.h"
 
 namespace fovea {
 

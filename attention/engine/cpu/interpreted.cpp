@@ -4,9 +4,9 @@
 #include <mutex>
 #include <numeric>
 
+#include "attention/engine/cpu/interpreter.h"
 #include "attention/engine/cpu/pair_rows.h"
 #include "autograd/node.h"
-#include "tensor/cpu/interpreter.h"
 #include "tensor/formula/recorded.h"
 #include "tensor/map.h"
 

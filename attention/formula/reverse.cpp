@@ -1,4 +1,4 @@
-#include "tensor/formula/reverse.h"
+#include "attention/formula/reverse.h"
 
 #include <algorithm>
 #include <array>
