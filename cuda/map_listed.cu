@@ -1,8 +1,8 @@
 // The GPU's kernels for the element-wise formulas of the library's lists and their first derivatives.
 #include "autograd/operations/lstm_cell.h"
 #include "cuda/map_groups.h"
+#include "nn/optimizer_formulas.h"
 #include "tensor/formula/functors.h"
-#include "tensor/formula/optimizers.h"
 
 namespace fovea::cuda {
 

@@ -8,13 +8,13 @@
 #include "autograd/operations/lstm_cell.h"
 #include "autograd/operations/softmax.h"
 #include "experiments/benchmark.h"
+#include "nn/optimizer_formulas.h"
 #include "tensor/comparison.h"
+#include "tensor/constant.h"
 #include "tensor/formula/functors.h"
-#include "tensor/formula/optimizers.h"
 #include "tensor/gemm.h"
 #include "tensor/kernels.h"
 #include "tensor/map.h"
-#include "tensor/optimizer_step.h"
 #include "tensor/random.h"
 #include "tensor/range.h"
 #include "tensor/reduce.h"
@@ -47,6 +47,7 @@ std::map<std::string, Timing> timings(Device device, std::int64_t rows) {
   Tensor truth = Tensor::full({rows, columns}, 1, DType::boolean, device), weight = random({columns, columns});
   Tensor moment = random({rows, columns}), per_row = random({rows}), sums = Tensor::zeros({rows}, DType::f64, device);
   Tensor statistics = per_row.to(DType::f64);
+  const Tensor one = constant(1, DType::f32, device);
   return {
       {"copy_bytes", {2, [=]() mutable { kernels(device).copy_bytes(out.mutable_address(), x.address(), x.bytes()); }}},
       {"copy", {2, [=]() mutable { out.copy_from(x); }}},
@@ -97,14 +98,13 @@ std::map<std::string, Timing> timings(Device device, std::int64_t rows) {
       {"adam_step",
        {7,
         [=]() mutable {
-          AdamSlot slot{out, x, moment, y};
-          adam_step(std::span(&slot, 1), {}, 1e-9, 1);
+          map_several(formula::AdamUpdate{1e-9, 0.9, 0.98, 1e-9, 0, 1, 1}, {&out, &moment, &y},
+                      {&x, &out, &moment, &y, &one});
         }}},
       {"sgd_step",
        {3,
         [=]() mutable {
-          SgdSlot slot{out, x, {}};
-          sgd_step(std::span(&slot, 1), {}, 1e-9);
+          map_several(formula::SgdUpdate{1e-9, 0}, {&out}, {&x, &out, &one});
         }}},
   };
 }

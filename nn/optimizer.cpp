@@ -1,16 +1,25 @@
 #include "nn/optimizer.h"
 
+#include <array>
 #include <cmath>
 #include <limits>
 #include <map>
 #include <unordered_map>
 
+#include "nn/optimizer_formulas.h"
+#include "tensor/constant.h"
 #include "tensor/formula/arithmetic.h"
 #include "tensor/map.h"
 #include "tensor/reduce.h"
 #include "tensor/requirements.h"
 
 namespace fovea {
+
+namespace {
+
+const bool are_listed = list_formulas<0>(formula::OptimizerFormulas{});
+
+}  // namespace
 
 Tensor Optimizer::zeros_like(const Tensor& parameter) {
   Tensor zeros = Tensor::empty_like(parameter);
@@ -38,6 +47,8 @@ Optimizer::Optimizer(std::vector<NamedParameter> parameters, const std::vector<S
 
 void Optimizer::step(double rate, const Tensor& gradient_scale) {
   require(std::isfinite(rate), "optimizer: the learning rate is {}; it must be a finite number", rate);
+  require(!gradient_scale.defined() || (gradient_scale.elements() == 1 && gradient_scale.dtype() == DType::f64),
+          "optimizer: the gradient scale is {}; it must be f64 []", gradient_scale);
   std::map<std::pair<double, double>, std::vector<std::size_t>> groups;  // by factors of the rate and of the decay
   for (std::size_t k = 0; k < parameters_.size(); ++k)
     if (parameters_[k].variable.grad().defined()) {
@@ -99,13 +110,13 @@ void require_option(const char* optimizer, const char* option, double value, dou
 
 constexpr double unbounded = std::numeric_limits<double>::infinity();
 
-SgdOptions checked(const SgdOptions& options) {
+Sgd::Options checked(const Sgd::Options& options) {
   require_option("Sgd", "momentum", options.momentum, 0, unbounded);
   require_option("Sgd", "weight_decay", options.weight_decay, 0, unbounded);
   return options;
 }
 
-AdamOptions checked(const AdamOptions& options) {
+Adam::Options checked(const Adam::Options& options) {
   require_option("Adam", "beta1", options.beta1, 0, 1);
   require_option("Adam", "beta2", options.beta2, 0, 1);
   require_option("Adam", "epsilon", options.epsilon, 0, unbounded);
@@ -120,6 +131,12 @@ Lion::Options checked(const Lion::Options& options) {
   return options;
 }
 
+/// The scale of the gradients as the last operand of a step, for parameters of f32 and of f64.
+std::array<Tensor, 2> scales_by_type(const Tensor& scale, Device device) {
+  if (!scale.defined()) return {constant(1, DType::f32, device), constant(1, DType::f64, device)};
+  return {scale.to(DType::f32), scale};
+}
+
 }  // namespace
 
 Sgd::Sgd(std::vector<NamedParameter> parameters, const Options& options)
@@ -128,21 +145,28 @@ Sgd::Sgd(std::vector<NamedParameter> parameters, const Options& options)
       options_(checked(options)) {}
 
 void Sgd::update(const std::vector<std::size_t>& positions, double rate, double decay, const Tensor& gradient_scale) {
-  SgdOptions options = options_;
-  options.weight_decay *= decay;
-  std::vector<SgdSlot> slots;
-  for (std::size_t k : positions)
-    slots.push_back({.parameter = parameters_[k].variable.value(),
-                     .gradient = parameters_[k].variable.grad().value(),
-                     .velocity = state_tensors_.empty() ? Tensor() : state_tensors_[0].tensors[k]});
-  sgd_step(slots, options, rate, gradient_scale);
+  const double weight_decay = decay * options_.weight_decay;
+  const auto scales = scales_by_type(gradient_scale, parameters_[positions[0]].variable.device());
+  std::vector<SeveralOperands<formula::SgdUpdate>> plain;
+  std::vector<SeveralOperands<formula::MomentumUpdate>> with_momentum;
+  for (const std::size_t k : positions) {
+    Tensor& p = parameters_[k].variable.value();
+    const Tensor &gradient = parameters_[k].variable.grad().value(), &scale = scales[p.dtype() == DType::f64];
+    Tensor* velocity = state_tensors_.empty() ? nullptr : &state_tensors_[0].tensors[k];
+    if (velocity)
+      with_momentum.push_back({{&p, velocity}, {&gradient, &p, velocity, &scale}});
+    else
+      plain.push_back({{&p}, {&gradient, &p, &scale}});
+  }
+  map_several(formula::SgdUpdate{rate, weight_decay}, std::move(plain));
+  map_several(formula::MomentumUpdate{rate, options_.momentum, weight_decay}, std::move(with_momentum));
 }
 
 Adam::Adam(std::vector<NamedParameter> parameters, const Options& options)
     : Optimizer(std::move(parameters), {{"adam.mean"}, {"adam.square"}}), options_(checked(options)) {}
 
 namespace {
-AdamOptions with_decoupled_decay(AdamOptions options) {
+Adam::Options with_decoupled_decay(Adam::Options options) {
   options.decoupled = true;
   return options;
 }
@@ -152,15 +176,26 @@ AdamW::AdamW(std::vector<NamedParameter> parameters, const Options& options)
     : Adam(std::move(parameters), with_decoupled_decay(options)) {}
 
 void Adam::update(const std::vector<std::size_t>& positions, double rate, double decay, const Tensor& gradient_scale) {
-  AdamOptions options = options_;
-  options.weight_decay *= decay;
-  std::map<std::int64_t, std::vector<AdamSlot>> slots;  // by the number of updates, which is one for most models
-  for (std::size_t k : positions)
-    slots[updates_of_[k]].push_back({.parameter = parameters_[k].variable.value(),
-                                     .gradient = parameters_[k].variable.grad().value(),
-                                     .mean = state_tensors_[0].tensors[k],
-                                     .square = state_tensors_[1].tensors[k]});
-  for (auto& [step, alike] : slots) adam_step(alike, options, rate, step, gradient_scale);
+  const double weight_decay = decay * options_.weight_decay;
+  const auto scales = scales_by_type(gradient_scale, parameters_[positions[0]].variable.device());
+  // By the number of a parameter's updates, which is one for most models.
+  std::map<std::int64_t, std::vector<SeveralOperands<formula::AdamUpdate>>> groups;
+  for (const std::size_t k : positions) {
+    Tensor &p = parameters_[k].variable.value(), &m = state_tensors_[0].tensors[k], &v = state_tensors_[1].tensors[k];
+    const Tensor &gradient = parameters_[k].variable.grad().value(), &scale = scales[p.dtype() == DType::f64];
+    groups[updates_of_[k]].push_back({{&p, &m, &v}, {&gradient, &p, &m, &v, &scale}});
+  }
+  for (auto& [updates, alike] : groups) {
+    auto correction = [t = static_cast<double>(updates)](double beta) { return 1 - std::pow(beta, t); };
+    map_several(formula::AdamUpdate{.rate = rate / correction(options_.beta1),
+                                    .beta1 = options_.beta1,
+                                    .beta2 = options_.beta2,
+                                    .epsilon = options_.epsilon,
+                                    .decay = options_.decoupled ? 0 : weight_decay,
+                                    .keep = options_.decoupled ? 1 - rate * weight_decay : 1,
+                                    .deviation_scale = 1 / std::sqrt(correction(options_.beta2))},
+                std::move(alike));
+  }
 }
 
 namespace {
@@ -310,7 +345,7 @@ std::unique_ptr<Optimizer> make_optimizer(std::vector<NamedParameter> parameters
   options.check();
   std::unique_ptr<Optimizer> made;
   const double decay = options.weight_decay;
-  AdamOptions adam;
+  Adam::Options adam;
   adam.beta1 = options.beta1.value_or(adam.beta1);
   adam.beta2 = options.beta2.value_or(adam.beta2);
   adam.epsilon = options.epsilon.value_or(adam.epsilon);
@@ -345,6 +380,17 @@ Tensor gradient_norm(const std::vector<NamedParameter>& parameters) {
   for (const NamedParameter& p : parameters)
     if (p.variable.grad().defined()) gradients.push_back(p.variable.grad().value());
   return global_norm(gradients);
+}
+
+Tensor clip_scale(const Tensor& norm, double max_norm, double count) {
+  require(norm.defined() && norm.elements() == 1 && norm.dtype() == DType::f64,
+          "clip_scale: the norm is {}; it must be f64 [], as global_norm() returns it", norm);
+  require(max_norm >= 0, "clip: the largest norm is {}; it must be a positive number, or 0 to turn clipping off",
+          max_norm);
+  require(count > 0, "clip: the gradients are sums over {} items; there must be some, to take a mean", count);
+  Tensor scale = Tensor::empty(norm.shape(), DType::f64, norm.device());
+  map_several(formula::ClipScale{max_norm > 0 ? max_norm : unbounded, count}, {&scale}, {&norm});
+  return scale;
 }
 
 Tensor clip_gradients(const std::vector<NamedParameter>& parameters, double max_norm) {

@@ -9,7 +9,6 @@
 
 #include "nn/checkpoint.h"
 #include "nn/module.h"
-#include "tensor/optimizer_step.h"
 
 namespace fovea {
 
@@ -79,7 +78,9 @@ class Optimizer {
 ///   g ← g + weight_decay · θ,  v ← momentum · v + g,  θ ← θ − rate · v
 class Sgd : public Optimizer {
  public:
-  using Options = SgdOptions;
+  struct Options {
+    double momentum = 0, weight_decay = 0;
+  };
   Sgd(std::vector<NamedParameter> parameters, const Options& options);
 
  private:
@@ -88,12 +89,21 @@ class Sgd : public Optimizer {
   Options options_;
 };
 
-/// Adam with bias correction (Kingma and Ba 2015), by the number of updates of each parameter: a parameter that gets
-/// its first gradient late moves as one does in the first update. weight_decay · parameter is added to the gradient,
-/// unless options.decoupled selects the weight decay of AdamW.
+/// Adam (Kingma and Ba 2015). The bias correction counts the updates of each parameter separately, so that a parameter
+/// that gets its first gradient late moves as one does in the first update. weight_decay · parameter is added to the
+/// gradient, unless options.decoupled selects the weight decay of AdamW.
 class Adam : public Optimizer {
  public:
-  using Options = AdamOptions;
+  /// The defaults are those of Vaswani et al. 2017, section 5.3. Kingma and Ba recommend beta2 = 0.999, epsilon = 1e-8.
+  struct Options {
+    double beta1 = 0.9;     ///< decay of the running average of the gradient, in [0, 1)
+    double beta2 = 0.98;    ///< decay of the running average of its square, in [0, 1)
+    double epsilon = 1e-9;  ///< added to the root of the latter
+    double weight_decay = 0;
+    /// true is AdamW: the weight decay multiplies the parameter. false: weight_decay · parameter is added to the
+    /// gradient.
+    bool decoupled = false;
+  };
   Adam(std::vector<NamedParameter> parameters, const Options& options);
 
  private:
@@ -169,6 +179,12 @@ std::unique_ptr<Optimizer> make_optimizer(std::vector<NamedParameter> parameters
 
 /// Returns the Euclidean norm of the vector of all gradients, concatenated, as global_norm() does.
 Tensor gradient_norm(const std::vector<NamedParameter>& parameters);
+
+/// Returns the factor for gradients that are sums over `count` items, such as tokens, and have the joint norm `norm`:
+/// it makes them means, and clips the norm of the means to `max_norm`. That is min(1, max_norm / (norm / count)) /
+/// count, an f64 scalar on the norm's device, which the host does not wait for. A `max_norm` of 0 turns clipping off. A
+/// norm that is not finite is not clipped either; the caller should check for it and skip the update.
+Tensor clip_scale(const Tensor& norm, double max_norm, double count = 1);
 
 /// Multiplies the gradients by clip_scale() and returns the norm that they had before. To clip without another pass
 /// over memory, write:

@@ -32,9 +32,22 @@ void run_map(const MapFormula& formula, const void* functor, const MapGroup& gro
   if (group.out[0]->elements() > 0) kernels(group.out[0]->device()).map(formula, functor, {&group, 1});
 }
 
-void run_several(const MapFormula& formula, const void* functor, std::vector<MapGroup>& groups) {
-  for (const MapGroup& group : groups)
-    for (int k = 0; k < formula.results; ++k) require_own_elements(formula.name, *group.out[k]);
+void run_several(const MapFormula& formula, const void* functor, std::vector<MapGroup>& groups, int shared_inputs) {
+  for (const MapGroup& group : groups) {
+    const Tensor& first = *group.out[0];
+    require_operands(formula.name, first, group.in, formula.inputs);
+    require_operands(formula.name, first, group.out, formula.results);
+    for (int k = 1; k < formula.results; ++k) {
+      require_own_elements(formula.name, *group.out[k]);
+      require(group.out[k]->shape() == first.shape(), "{}: the results are {} and {}; they must agree in shape",
+              formula.name, first, *group.out[k]);
+    }
+    for (int k = 0; k < formula.inputs - shared_inputs; ++k)
+      require(group.in[k]->shape() == first.shape(), "{}: operand {} is {}, the result {}; they must agree in shape",
+              formula.name, k + 1, *group.in[k], first);
+    require(first.device() == groups[0].out[0]->device(), "{}: results on two devices, {} and {}; move one of them",
+            formula.name, name(groups[0].out[0]->device()), name(first.device()));
+  }
   std::erase_if(groups, [](const MapGroup& group) { return group.out[0]->elements() == 0; });
   if (!groups.empty()) kernels(groups[0].out[0]->device()).map(formula, functor, groups);
 }

@@ -75,9 +75,10 @@ const MapFormula& map_formula() {
 
 /// Runs a formula on the device of its results.
 void run_map(const MapFormula& formula, const void* functor, const MapGroup& group);
-/// The same for several groups, which are refused if a result is an expanded view. Leaves out groups whose results have
-/// no elements.
-void run_several(const MapFormula& formula, const void* functor, std::vector<MapGroup>& groups);
+/// The same for several groups; leaves out those whose results have no elements. Throws Error unless all operands of a
+/// group have one type and device, and one shape but for the last `shared_inputs`, all groups are on one device, and no
+/// result is an expanded view.
+void run_several(const MapFormula& formula, const void* functor, std::vector<MapGroup>& groups, int shared_inputs);
 
 /// Throws Error unless all inputs have the type and device of `out`, and broadcast to its shape, and `out` has no
 /// expanded dimension.
@@ -123,9 +124,9 @@ struct SeveralOperands {
 
 /// Computes out... = f(in...), element by element, for a formula that may have several results and each group of
 /// operands; a GPU computes many groups with one kernel. All operands are on one device. Those of one group have one
-/// shape and type, and any strides; the shared inputs of the formula have one element. A result may be the same view as
-/// an input; an input that a result of its group overlaps in another order is copied first. Groups must not share
-/// memory that one of them changes.
+/// shape and type, and any strides; the shared inputs of the formula have one element. Throws Error for others. A
+/// result may be the same view as an input; an input that a result of its group overlaps in another order is copied
+/// first. Groups must not share memory that one of them changes.
 template <class F>
 void map_several(const F& f, std::vector<SeveralOperands<F>> groups) {
   std::deque<Tensor> copies;
@@ -137,7 +138,7 @@ void map_several(const F& f, std::vector<SeveralOperands<F>> groups) {
         if (y->overlaps(*x)) x = &copies.emplace_back(x->clone());
     operands.push_back({group.out.data(), group.in.data()});
   }
-  run_several(map_formula<F, F::inputs>(), &f, operands);
+  run_several(map_formula<F, F::inputs>(), &f, operands, shared_inputs_of<F>);
 }
 /// The same for one group of operands.
 template <class F>

@@ -1,6 +1,7 @@
 #include "tensor/reduce.h"
 
 #include "tensor/formula/reductions.h"
+#include "tensor/requirements.h"
 
 namespace fovea {
 
@@ -35,6 +36,18 @@ Tensor sum(const Tensor& x, std::initializer_list<int> dims, bool keep) {
 }
 Tensor maximum_over(const Tensor& x, std::initializer_list<int> dims, bool keep) {
   return reduce(formula::MaximumOver{}, x, std::span(dims.begin(), dims.size()), keep);
+}
+
+Tensor global_norm(std::span<const Tensor> tensors) {
+  const Device device = tensors.empty() ? Device::cpu : tensors[0].device();
+  for (const Tensor& x : tensors) {
+    require(x.defined() && x.device() == device, "global_norm: {} on {} beside tensors on {}; move one of them", x,
+            name(x.device()), name(device));
+    require_real("global_norm", x);
+  }
+  Tensor norm = Tensor::empty({}, DType::f64, device);
+  kernels(device).global_norm(tensors, norm);
+  return norm;
 }
 
 Tensor sum_to(const Tensor& x, const Shape& shape) {

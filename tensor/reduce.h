@@ -22,6 +22,11 @@ Tensor reduce(R reduction, const Tensor& x, std::span<const int> dims, bool keep
 Tensor sum(const Tensor& x, std::initializer_list<int> dims = {}, bool keep = false);
 Tensor maximum_over(const Tensor& x, std::initializer_list<int> dims = {}, bool keep = false);
 
+/// Returns √Σ x² over all elements of all tensors, which are f32 or f64 and on one device, as an f64 scalar [] on that
+/// device; the host does not wait for it. The sum is computed in f64, in an order that does not depend on the number of
+/// threads. Returns 0, on the CPU, for an empty list.
+Tensor global_norm(std::span<const Tensor> tensors);
+
 /// Sums `x` over the dimensions in which `shape` was broadcast to the shape of `x`; the result has shape `shape`. This
 /// is the backward pass of broadcasting. Throws Error unless `shape` broadcasts to the shape of `x`.
 Tensor sum_to(const Tensor& x, const Shape& shape);

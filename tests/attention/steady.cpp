@@ -139,7 +139,7 @@ std::vector<std::pair<std::string, Step>> steps_on_cuda(const std::string& atten
   auto add = [&](const std::string& name, auto model, auto loss_of) {
     model->to(Device::cuda);
     model->initialise(1);
-    auto optimizer = std::make_shared<AdamW>(model->parameters(), AdamOptions{});
+    auto optimizer = std::make_shared<AdamW>(model->parameters(), AdamW::Options{});
     steps.emplace_back(name, [model, optimizer, loss_of] {
       RandomScope random({1});
       Variable loss = loss_of(*model);

@@ -11,7 +11,6 @@
 #include "nn/joint_linear.h"
 #include "nn/optimizer.h"
 #include "tensor/gemm.h"
-#include "tensor/optimizer_step.h"
 #include "tensor/reduce.h"
 #include "tests/nn/module_gradcheck.h"
 #include "tests/nn/values.h"

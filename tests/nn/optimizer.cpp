@@ -151,9 +151,10 @@ BOOST_AUTO_TEST_CASE(optimizers_follow_their_formulas) {
         set_gradients(model, static_cast<std::uint64_t>(update));
         for (Plain& p : plain) {
           const std::vector<double> g = p.of.grad().value().to_vector<double>();
-          for (std::size_t i = 0; i < g.size(); ++i) c.rule(p.x[i], g[i], p.m[i], p.v[i], rate * p.factor, update);
+          for (std::size_t i = 0; i < g.size(); ++i)
+            c.rule(p.x[i], 0.5 * g[i], p.m[i], p.v[i], rate * p.factor, update);
         }
-        optimizer->step(rate);
+        optimizer->step(rate, here(Tensor::full({}, 0.5, DType::f64)));
       }
       double tolerance = type == DType::f64 ? 1e-13 : 1e-5;
       for (const Plain& p : plain)
@@ -387,6 +388,41 @@ BOOST_AUTO_TEST_CASE(a_count_of_updates_that_cannot_be_is_refused_and_changes_no
     for (const auto& [name, value] : adafactor.state())
       BOOST_TEST(value.to_vector<double>() == before[name].to_vector<double>(), name);
   }
+}
+
+BOOST_AUTO_TEST_CASE(the_clip_scale_bounds_the_norm_of_the_mean) {
+  auto scale = [](double norm, double max_norm, double count) {
+    return clip_scale(here(Tensor::full({}, norm, DType::f64)), max_norm, count).item();
+  };
+  BOOST_TEST(scale(6, 3, 1) == 0.5);
+  BOOST_TEST(scale(3, 3, 1) == 1);
+  BOOST_TEST(scale(6, 3, 2) == 0.5);
+  BOOST_TEST(scale(70, 3, 7) == 0.3 / 7);
+  BOOST_TEST(scale(70, 0, 7) == 1.0 / 7);
+  for (double wrong : {NAN, INFINITY}) BOOST_TEST(scale(wrong, 3, 7) == 1.0 / 7);
+  for (const auto& [most, text] : {std::pair(NAN, "nan"), {-1., "-1"}})
+    BOOST_TEST(
+        error_of([&, most = most] { scale(6, most, 1); }) ==
+        fmt::format("clip: the largest norm is {}; it must be a positive number, or 0 to turn clipping off", text));
+  BOOST_TEST(error_of([&] { scale(0, 1, 0); }) ==
+             "clip: the gradients are sums over 0 items; there must be some, to take a mean");
+  BOOST_TEST(error_of([&] { clip_scale(here(Tensor::full({3}, 1)), 1); }) ==
+             "clip_scale: the norm is f32 [3]; it must be f64 [], as global_norm() returns it");
+  Parameters model;
+  randomise(model);
+  set_gradients(model, 1);
+  BOOST_TEST(error_of([&] { Adam(model.parameters(), {}).step(0.1, here(Tensor::full({}, 1))); }) ==
+             "optimizer: the gradient scale is f32 []; it must be f64 []");
+}
+
+BOOST_AUTO_TEST_CASE(a_clipped_step_takes_no_wait) {
+  Parameters model;
+  randomise(model);
+  set_gradients(model, 1);
+  Adam adam(model.parameters(), {});
+  const std::uint64_t before = kernels(test_device()).synchronizations();
+  adam.step(1e-3, clip_scale(gradient_norm(model.parameters()), 1, 17));
+  BOOST_TEST(kernels(test_device()).synchronizations() == before);
 }
 
 BOOST_AUTO_TEST_CASE(clipping_bounds_the_joint_norm) {

@@ -1,6 +1,7 @@
 // The headers of formulas: they compile by themselves, without kernels and without SIMD.
 #include <boost/test/unit_test.hpp>
 
+#include "nn/optimizer_formulas.h"
 #include "tensor/formula/dual.h"
 #include "tensor/formula/expression.h"
 #include "tensor/formula/functor_list.h"
@@ -8,7 +9,6 @@
 #include "tensor/formula/list.h"
 #include "tensor/formula/math.h"
 #include "tensor/formula/number.h"
-#include "tensor/formula/optimizers.h"
 #include "tensor/formula/philox.h"
 #include "tensor/formula/recorded.h"
 #include "tensor/formula/reductions.h"

@@ -5,12 +5,13 @@
 #include "autograd/operations/layer_norm.h"
 #include "autograd/operations/lstm_cell.h"
 #include "autograd/operations/softmax.h"
+#include "nn/optimizer_formulas.h"
 #include "tensor/comparison.h"
 #include "tensor/formula/arithmetic.h"
 #include "tensor/gemm.h"
 #include "tensor/map.h"
-#include "tensor/optimizer_step.h"
 #include "tensor/random.h"
+#include "tensor/reduce.h"
 #include "tensor/top_k.h"
 #include "tests/refusal.h"
 #include "tests/tensor/kernel_cases.h"
@@ -114,15 +115,22 @@ BOOST_AUTO_TEST_CASE(operands_on_two_devices_are_refused, *skipped_for([]() -> s
        [](auto& x, auto& y) {
          lstm_cell(x.select(1, 0).unsqueeze(1).expand({3, 12}), y);
        }},
-      {"sgd_step",
+      {"map_several",
        [](auto& x, auto& y) {
-         SgdSlot slot{x, y, {}};
-         sgd_step(std::span(&slot, 1), {}, 0.1);
+         Tensor result = x;
+         const Tensor number = x.select(0, 0).select(0, 0);
+         map_several(formula::SgdUpdate{0.1, 0}, {&result}, {&y, &x, &number});
        }},
-      {"adam_step",
+      {"map_several, shared",
        [](auto& x, auto& y) {
-         AdamSlot slot{x, x.clone(), x.clone(), y};
-         adam_step(std::span(&slot, 1), {}, 0.1, 1);
+         Tensor result = x;
+         const Tensor number = y.select(0, 0).select(0, 0);
+         map_several(formula::SgdUpdate{0.1, 0}, {&result}, {&x, &x, &number});
+       }},
+      {"map_several, groups",
+       [](auto& x, auto& y) {
+         Tensor a = x, b = y;
+         map_several(formula::ClipScale{1, 1}, {{{&a}, {&x}}, {{&b}, {&y}}});
        }},
       {"global_norm",
        [](auto& x, auto& y) {

@@ -172,6 +172,48 @@ BOOST_AUTO_TEST_CASE(bf16_is_reduced_in_f32_and_rounded_once) {
   check_close(maximum_over(x, {0}), reduced(formula::MaximumOver{}, x, 1), 0, "maximum");
 }
 
+BOOST_AUTO_TEST_CASE(the_norm_is_that_of_all_elements_in_f64) {
+  std::vector<Tensor> tensors;
+  double expected = 0;
+  const std::vector<Shape> shapes{{17, 130}, {1}, {130}, {3, 1, 17}, {0, 4}, {by_device(40000, 4000)}, {}};
+  for (const Shape& shape : shapes)
+    for (DType dtype : {DType::f32, DType::f64})
+      for (const Tensor& x : layouts(random_tensor(shape, dtype))) {
+        tensors.push_back(x);
+        for (double value : x.to_vector<double>()) expected += value * value;
+      }
+  tensors.push_back(here(Tensor::of({3}, {1})).expand({100, 3}));
+  BOOST_TEST(std::abs(global_norm(tensors).item() - std::sqrt(expected + 2700)) < 1e-11 * std::sqrt(expected));
+  BOOST_TEST(global_norm({}).item() == 0);
+  Tensor large = here(Tensor::full({100}, 1e30));
+  BOOST_TEST(std::abs(global_norm(std::span(&large, 1)).item() / 1e31 - 1) < 1e-6);
+}
+
+BOOST_AUTO_TEST_CASE(norms_of_every_size_take_no_wait) {
+  for (DType dtype : {DType::f32, DType::f64})
+    for (std::int64_t n : {0, 1, 257, 16384, 3 * 16384 + 5}) {
+      std::vector<Tensor> tensors{here(Tensor::full({n}, 2, dtype)),
+                                  here(Tensor::full({7, 3}, 1, dtype)).transpose(0, 1)};
+      const std::uint64_t before = kernels(test_device()).synchronizations();
+      const Tensor norm = global_norm(tensors);
+      BOOST_TEST(kernels(test_device()).synchronizations() == before);
+      BOOST_TEST(norm.item() == std::sqrt(static_cast<double>(4 * n + 21)));  // the sum is exact
+    }
+  Tensor none = here(Tensor::empty({0}));
+  BOOST_TEST(global_norm(std::span(&none, 1)).item() == 0);
+  Tensor bad = here(Tensor::of({1, NAN}, {2}));
+  BOOST_TEST(std::isnan(global_norm(std::span(&bad, 1)).item()));
+}
+
+BOOST_AUTO_TEST_CASE(the_norm_of_numbers_of_any_size_is_right) {
+  auto norm = [](double x, DType dtype) {
+    const std::vector<Tensor> tensors{here(Tensor::of({3 * x, 0}, {2}, dtype)), here(Tensor::of({-4 * x}, {1}, dtype))};
+    return global_norm(tensors).item() / x;
+  };
+  for (double x : {1e-38, 1e-20, 1.0, 1e20, 5e37}) BOOST_TEST(std::abs(norm(x, DType::f32) - 5) < 1e-6);
+  for (double x : {1e-300, 1e-200, 1.0, 1e200, 2e307}) BOOST_TEST(std::abs(norm(x, DType::f64) - 5) < 1e-12);
+}
+
 BOOST_AUTO_TEST_CASE(sum_to_is_the_adjoint_of_broadcasting) {
   Tensor x = random_tensor({3, 4, 17});
   check_close(sum_to(x, {17}), reduced(formula::Sum{}, x, 3), 1e-12, "[17]");
@@ -192,14 +234,15 @@ BOOST_AUTO_TEST_CASE(threads_do_not_matter) {
   Tensor x = random_tensor({by_device(700, 20), 3, 130}, DType::f32),
          wide = random_tensor({by_device(4096, 96), by_device(512, 64)}, DType::f32);
   check_threads_do_not_matter([&] {
-    return std::vector<Tensor>{sum(x),      sum(x, {0}), sum(x, {2}),    sum(x, {0, 2}), maximum_over(x, {0}),
-                               sum(x, {1}), sum(wide),   sum(wide, {0}), sum(wide, {1})};
+    return std::vector<Tensor>{
+        sum(x),      sum(x, {0}), sum(x, {2}),    sum(x, {0, 2}), maximum_over(x, {0}),
+        sum(x, {1}), sum(wide),   sum(wide, {0}), sum(wide, {1}), global_norm(std::vector{x, wide})};
   });
 }
 
 BOOST_AUTO_TEST_CASE(repetition_allocates_nothing) {
   Tensor x = random_tensor({by_device(1000, 10), 700}, DType::f32);
-  check_steady([&] { sum(x, {0}), sum(x, {1}), sum(x); });
+  check_steady([&] { sum(x, {0}), sum(x, {1}), sum(x), global_norm(std::span(&x, 1)); });
 }
 
 BOOST_AUTO_TEST_SUITE_END()

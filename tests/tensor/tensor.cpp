@@ -7,10 +7,10 @@
 #include <random>
 
 #include "autograd/operations/gather.h"
+#include "nn/optimizer_formulas.h"
 #include "tensor/comparison.h"
 #include "tensor/formula/arithmetic.h"
 #include "tensor/formula/functions.h"
-#include "tensor/formula/optimizers.h"
 #include "tensor/map.h"
 #include "tensor/random.h"
 #include "tensor/reduce.h"

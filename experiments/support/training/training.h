@@ -40,7 +40,6 @@
 #include "nn/optimizer.h"
 #include "nn/schedule.h"
 #include "tensor/error.h"
-#include "tensor/optimizer_step.h"
 #include "tensor/random.h"
 
 namespace fovea {

@@ -1,4 +1,4 @@
-/// The steps of optimizers as element-wise formulas, for tensor/optimizer_step.h.
+/// The steps of SGD and Adam, and the scale that clips gradients, as element-wise formulas for every device.
 #pragma once
 #include <array>
 #include <limits>
