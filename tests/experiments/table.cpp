@@ -136,6 +136,16 @@ BOOST_AUTO_TEST_CASE(headings_are_folded_before_columns_are_left_out) {
   for (int c = 0; c < 7; ++c) BOOST_TEST(contains(text, fmt::format("En-De BLEU {},", c)), text);
 }
 
+BOOST_AUTO_TEST_CASE(specifications_without_spaces_are_broken_behind_their_signs) {
+  Table table({"model", "score"});
+  table.row({"window(use=additive,segment=5,layers=1-2)+relative(clip=16)+sinks(learned=true)", "1"});
+  for (int c = 0; c < 3; ++c) table.row({"global", std::string(70, 'x')});
+  const std::string text = table.text();
+  BOOST_TEST(
+      contains(text, "window(use=additive,segment=5,   1\nlayers=1-2)+relative(clip=16)+\nsinks(learned=true)\n"),
+      text);
+}
+
 BOOST_AUTO_TEST_CASE(columns_of_the_highest_rank_are_left_out_first) {
   std::vector<std::string> headings{"model"};
   std::vector<int> ranks{9};  // the first column stays nevertheless

@@ -28,23 +28,37 @@ std::string on_the_right(const std::string& text, std::size_t width) { return pa
 
 const std::string column_gap(2, ' ');  ///< between columns
 
-/// The text in lines of at most this width, broken at spaces; a longer word stays whole.
-std::vector<std::string> folded(const std::string& text, std::size_t width) {
-  const std::string lines = wrapped(text, 0, 0, width);
-  const std::vector<std::string_view> all = split_columns(lines, '\n');
-  return {all.begin(), all.end()};
-}
+constexpr std::size_t narrowest_text = 24, longest_word = 32, narrowest_heading = 8;
 
-/// The heading of a column in lines of at most this width, broken behind spaces, '_' and '/'.
-std::vector<std::string> folded_heading(const std::string& text, std::size_t width) {
+/// The text in lines of at most this width, broken behind some of these signs.
+std::vector<std::string> broken_behind(std::string_view signs, std::string_view text, std::size_t width) {
   std::vector<std::string> lines{""};
   for (std::size_t at = 0, end = 0; at < text.size(); at = end) {
-    end = std::min(text.find_first_of(" _/", at), text.size() - 1) + 1;
-    std::string part = text.substr(at, end - at);
+    end = std::min(text.find_first_of(signs, at), text.size() - 1) + 1;
+    const std::string part(text.substr(at, end - at));
     if (!lines.back().empty() && display_width(trimmed(lines.back() + part)) > width) lines.emplace_back();
     lines.back() += part;
   }
   for (std::string& line : lines) line = trimmed(line);
+  return lines;
+}
+
+std::vector<std::string> folded_heading(const std::string& text, std::size_t width) {
+  return broken_behind(" _/", text, width);
+}
+
+/// The text in lines of at most this width, broken at spaces. A longer word stays whole up to 32 columns, and is broken
+/// behind the signs of specifications and paths beyond.
+std::vector<std::string> folded(const std::string& text, std::size_t width) {
+  const std::string wrapped_text = wrapped(text, 0, 0, width);
+  const std::size_t most = std::max(width, longest_word);
+  std::vector<std::string> lines;
+  for (const std::string_view line : split_columns(wrapped_text, '\n')) {
+    if (display_width(line) <= most)
+      lines.emplace_back(line);
+    else
+      std::ranges::move(broken_behind(",+(=/_", line, most), std::back_inserter(lines));
+  }
   return lines;
 }
 
@@ -178,12 +192,6 @@ Table::Layout Table::layout(std::size_t column) const {
   return layout;
 }
 
-namespace {
-
-constexpr std::size_t narrowest_text = 24, longest_word = 32, narrowest_heading = 8;
-
-}  // namespace
-
 std::pair<std::vector<Table::Layout>, std::size_t> Table::layouts(std::size_t most) const {
   std::vector<Layout> all;
   std::size_t width = 0;
@@ -191,7 +199,7 @@ std::pair<std::vector<Table::Layout>, std::size_t> Table::layouts(std::size_t mo
     Layout& one = all.emplace_back(layout(c));
     if (const std::size_t folds_to = std::max(most, narrowest_text); !one.is_numeric && one.column > folds_to) {
       one.column = folds_to;
-      for (const auto& row : rows_)  // a word stays whole: a short one widens the column, a longer one runs over
+      for (const auto& row : rows_)  // a word stays whole and widens the column; what has no sign to break at runs over
         for (const std::string& line : folded(row[c].shown(), folds_to))
           if (const std::size_t word = display_width(line); word <= longest_word)
             one.column = std::max(one.column, word);
