@@ -142,7 +142,7 @@ const Combination* find_combination(const std::string& name) {
 
 void require_free_name(const std::string& name) {
   require(!find_method(name) && !find_combination(name) && name != "heads" && name != formula_word,
-          "register_method: there is a method '{}' already", name);
+          "there is a method '{}' already; choose another name", name);
 }
 
 void register_method(MethodEntry entry) {

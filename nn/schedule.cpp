@@ -18,8 +18,9 @@ using Values = std::map<std::string, double>;
 /// A parameter of a schedule, such as `warmup`.
 struct Key {
   const char* name;
-  double value;  ///< default value
-  double least;  ///< smallest value allowed
+  double value;        ///< default value
+  double least, most;  ///< of the values allowed
+  bool is_whole = false;
 };
 
 /// A kind of schedule, such as cosine, with its keys and the function that computes the rate.
@@ -30,6 +31,11 @@ struct Schedule::Kind {
 };
 
 namespace {
+
+constexpr double largest_rate = 1e100, most_updates = 1e12;
+
+Key rate_key(const char* name, double value) { return {name, value, 0, largest_rate}; }
+Key count_key(const char* name, double value, double least) { return {name, value, least, most_updates, true}; }
 
 double warm_up(const Values& v, double u) { return v.at("warmup") > 0 ? std::min(1.0, (u + 1) / v.at("warmup")) : 1; }
 
@@ -61,11 +67,15 @@ double halving(const Values& v, double u, double epoch) {
 
 const std::vector<Schedule::Kind>& kinds() {
   static const std::vector<Schedule::Kind> all = {
-      {"constant", {{"rate", 1e-3, 0}, {"warmup", 0, 0}}, constant},
-      {"inverse_sqrt", {{"peak", 5e-4, 0}, {"warmup", 4000, 1}, {"init", 1e-7, 0}}, inverse_sqrt},
-      {"noam", {{"dim", 512, 1}, {"warmup", 4000, 1}, {"scale", 1, 0}}, noam},
-      {"cosine", {{"rate", 1e-3, 0}, {"updates", 0, 0}, {"warmup", 0, 0}, {"floor", 0, 0}}, cosine},
-      {"halving", {{"rate", 1e-4, 0}, {"epoch", 4, 1}, {"every", 1, 1}, {"update", 0, 0}}, halving},
+      {"constant", {rate_key("rate", 1e-3), count_key("warmup", 0, 0)}, constant},
+      {"inverse_sqrt", {rate_key("peak", 5e-4), count_key("warmup", 4000, 1), rate_key("init", 1e-7)}, inverse_sqrt},
+      {"noam", {count_key("dim", 512, 1), count_key("warmup", 4000, 1), {"scale", 1, 0, largest_rate}}, noam},
+      {"cosine",
+       {rate_key("rate", 1e-3), count_key("updates", 0, 0), count_key("warmup", 0, 0), rate_key("floor", 0)},
+       cosine},
+      {"halving",
+       {rate_key("rate", 1e-4), count_key("epoch", 4, 1), count_key("every", 1, 1), count_key("update", 0, 0)},
+       halving},
   };
   return all;
 }
@@ -76,30 +86,31 @@ const Named* named(const std::vector<Named>& all, std::string_view name) {
   return found == all.end() ? nullptr : &*found;
 }
 
-/// "; did you mean 'warmup'?" if a name of `all` is similar, otherwise "; there are " and all names.
+/// The one of `all` whose name comes next. Throws Error for another name, which begins with `what`: "no schedule".
 template <class Named>
-std::string remedy(const std::vector<Named>& all, std::string_view name) {
+const Named& read_name(TextReader& reader, const std::vector<Named>& all, const std::string& what) {
+  const std::size_t column = reader.column();
+  const std::string_view name = reader.word(".-");
+  if (const Named* found = named(all, name)) return *found;
   std::vector<std::string> candidates;
   std::string listed;
   for (const Named& one : all) listed += (listed.empty() ? "" : ", ") + candidates.emplace_back(one.name);
+  if (name.empty()) reader.expected("one of " + listed);
   const std::string meant = did_you_mean(name, candidates);
-  return meant.empty() ? "; there are " + listed : meant;
+  fail_at(reader.text(), column, fmt::format("{} {}", what, in_quotes(name)),
+          meant.empty() ? "; there are " + listed : meant);
 }
 
 void read_value(TextReader& reader, const Schedule::Kind& kind, Values& values) {
   const std::size_t column = reader.column();
-  const std::string_view word = reader.word();
-  const Key* key = named(kind.keys, word);
-  if (!key)
-    fail_at(reader.text(), column, fmt::format("{} has no {}", kind.name, in_quotes(word)), remedy(kind.keys, word));
+  const Key& key = read_name(reader, kind.keys, fmt::format("{} has no", kind.name));
   if (!reader.take("=")) reader.expected("'='");
-  const std::optional<double> value = reader.number<double>();
-  if (!value) reader.expected("a number");
-  if (!std::isfinite(*value) || *value < key->least)
-    fail_at(reader.text(), column, fmt::format("{} is {}", word, *value),
-            fmt::format("; it must be a finite number of at least {}", key->least));
-  if (!values.emplace(key->name, *value).second)
-    fail_at(reader.text(), column, fmt::format("{} is given twice", word), "");
+  const double value = reader.required_number();
+  if (!(key.least <= value && value <= key.most) || (key.is_whole && value != std::floor(value)))
+    fail_at(reader.text(), column, fmt::format("{} is {}", key.name, value),
+            fmt::format("; it must be a {}number from {} to {}", key.is_whole ? "whole " : "", key.least, key.most));
+  if (!values.emplace(key.name, value).second)
+    fail_at(reader.text(), column, fmt::format("{} is given twice", key.name), "");
 }
 
 void require_floor_below_rate(std::string_view schedule, const Values& values) {
@@ -112,10 +123,8 @@ void require_floor_below_rate(std::string_view schedule, const Values& values) {
 
 Schedule Schedule::parse(std::string_view text, std::int64_t updates) {
   TextReader reader(text);
-  const std::string_view word = reader.word();
   Schedule schedule;
-  schedule.kind_ = named(kinds(), word);
-  if (!schedule.kind_) fail_at(text, 1, "no schedule " + in_quotes(word), remedy(kinds(), word));
+  schedule.kind_ = &read_name(reader, kinds(), "no schedule");
   if (reader.take("(") && !reader.take(")")) {
     do read_value(reader, *schedule.kind_, schedule.values_);
     while (reader.take(","));

@@ -17,19 +17,30 @@ struct CaptureText {
   std::int64_t clip = 0;
 };
 
+constexpr std::pair<const char*, Per> kinds_of_captures[] = {
+    {"head", Per::head}, {"query", Per::query}, {"key", Per::key}, {"pair", Per::pair}};
+constexpr std::string_view offset_kind = "offset:";
+
+/// Whether a formula's option is a capture. Those with other meanings count as captures, with names that a formula
+/// cannot read, if their value is a kind of captures.
+bool is_capture(const OptionText& option) {
+  const bool is_quoted = option.value_column == option.name_column + 1;
+  if (is_quoted) return false;
+  const bool has_meaning = option.name == "formula" || option.name == "layers" || option.name == "heads";
+  return !has_meaning || option.value.starts_with(offset_kind) ||
+         std::ranges::any_of(kinds_of_captures, [&](const auto& kind) { return option.value == kind.first; });
+}
+
 /// The capture name=kind. Throws Error for a kind that does not exist, and for a name that a formula cannot read.
 CaptureText capture_of(const std::string& text, const OptionText& option) {
   if (!can_name_capture(option.name))
     fail_at(text, option.name_column, in_quotes(option.name) + " is no name for a capture",
             "; use letters, digits and _, and none of the formula's own words");
-  constexpr std::pair<const char*, Per> kinds[] = {
-      {"head", Per::head}, {"query", Per::query}, {"key", Per::key}, {"pair", Per::pair}};
-  for (const auto& [kind, per] : kinds)
+  for (const auto& [kind, per] : kinds_of_captures)
     if (option.value == kind) return {option.name, per};
-  constexpr std::string_view offset = "offset:";
   constexpr std::int64_t largest_clip = 1 << 20;
-  if (option.value.starts_with(offset)) {
-    const auto clip = number<std::int64_t>(std::string_view(option.value).substr(offset.size())).value_or(-1);
+  if (option.value.starts_with(offset_kind)) {
+    const auto clip = number<std::int64_t>(std::string_view(option.value).substr(offset_kind.size())).value_or(-1);
     if (0 <= clip && clip <= largest_clip) return {option.name, Per::offset, clip};
   }
   fail_at(text, option.value_column, option.written(),
@@ -103,6 +114,8 @@ struct FormulaText {
 
 FormulaText formula_of(const std::string& specification, const MethodText& method, OptionReader& reader) {
   constexpr std::size_t most_captures = 8;  // the operands of the derivatives must fit most_map_operands
+  for (const OptionText& option : method.options)
+    if (is_capture(option)) capture_of(specification, option);
   const OptionText* formula = reader.find("formula");
   if (!formula)
     fail_at(specification, method.column, method.name + " has no formula",
@@ -110,7 +123,7 @@ FormulaText formula_of(const std::string& specification, const MethodText& metho
   FormulaText read{formula->value, {}, {}};
   std::vector<std::string> names;
   for (const OptionText& option : method.options) {
-    if (option.name == "formula" || option.name == "layers" || option.name == "heads") continue;
+    if (!is_capture(option)) continue;
     read.captures.push_back(capture_of(specification, *reader.find(option.name)));
     names.push_back(option.name);
   }

@@ -87,15 +87,23 @@ class FormulaParser {
   }
 
   Value any() {
-    if (++depth_ > deepest) fail_at(text_.text(), text_.column(), "nested too deeply", "");
+    if (++depth_ > deepest)
+      fail_at(text_.text(), text_.column(), "nested too deeply",
+              fmt::format("; at most {} brackets may be open", deepest));
     Value left = conjunction();
-    while (text_.take_word("or")) left.truth = truth(left) | truth(conjunction());
+    while (text_.take_word("or")) {
+      const RecordedTruth first = truth(left);
+      left.truth = first | truth(conjunction());
+    }
     --depth_;
     return left;
   }
   Value conjunction() {
     Value left = negation();
-    while (text_.take_word("and")) left.truth = truth(left) & truth(negation());
+    while (text_.take_word("and")) {
+      const RecordedTruth first = truth(left);
+      left.truth = first & truth(negation());
+    }
     return left;
   }
   Value negation() {
@@ -171,6 +179,7 @@ class FormulaParser {
               "; write sqrt(a), 1 / a, or exp(b * log(a)) for a > 0");
     const Recorded factor = number(base);
     for (int k = 1; k < exponent; ++k) base.number = base.number * factor;
+    if (text_.is_next("**")) fail_at(text_.text(), text_.column(), "a second '**'", "; write (a ** b) ** c");
     return base;
   }
 
@@ -283,7 +292,7 @@ bool is_formula_capture(std::string_view parameter) {
 }
 
 bool can_name_capture(const std::string& name) {
-  const std::vector<std::string> taken{"z", "w", "i", "j", "and", "or", "not"};
+  const std::vector<std::string> taken{"z", "w", "i", "j", "and", "or", "not", "formula", "layers", "heads"};
   return is_letter(name[0]) &&
          std::all_of(name.begin(), name.end(), [](char c) { return is_letter(c) || is_digit(c); }) &&
          !is_function(name) && std::find(taken.begin(), taken.end(), name) == taken.end();

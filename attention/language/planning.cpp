@@ -16,8 +16,9 @@ namespace {
 
 /// An interval of layers or heads, counted from 1 with both ends included, as in papers.
 struct Range {
-  int first = 1, last = 0;  ///< last = 0: up to the last layer or head
-  std::size_t column = 0;   ///< column of the specification, for error messages
+  int first = 1, last = 0;   ///< last = 0: up to the last layer or head
+  std::size_t column = 0;    ///< column of the specification, for error messages
+  std::string written = {};  ///< "layers=1-3", for error messages
 };
 
 /// Reads the option `name`, whose value is N or FIRST-LAST. Without the option: all layers or heads. Throws Error for a
@@ -27,6 +28,7 @@ Range read_range(OptionReader& reader, const std::string& text, const char* name
   const OptionText* option = reader.find(name);
   if (!option) return range;
   range.column = option->value_column;
+  range.written = option->written();
   TextReader value(option->value);
   range.first = value.number<int>().value_or(0);
   range.last = value.take("-") ? value.number<int>().value_or(0) : range.first;
@@ -74,6 +76,13 @@ PlannedMethod plan_method(const std::string& text, const MethodText& written) {
   return plan;
 }
 
+/// Throws Error for options of heads(...), which belong to the methods inside.
+void refuse_options_of_heads(const std::string& text, const MethodText& heads) {
+  for (const OptionText& option : heads.options)
+    fail_at(text, option.name_column, "heads(...) has no option " + in_quotes(option.name),
+            "; give it to methods inside, as in heads(gaussian(layers=1)*4)");
+}
+
 std::vector<PlannedGroup> plan_sum(const std::string& text, const std::vector<MethodText>& sum) {
   std::vector<PlannedGroup> groups;
   for (const MethodText& written : sum) {
@@ -81,17 +90,19 @@ std::vector<PlannedGroup> plan_sum(const std::string& text, const std::vector<Me
       groups.push_back({{plan_method(text, written)}, 0});
       continue;
     }
+    refuse_options_of_heads(text, written);
     if (written.shares.empty())
       fail_at(text, written.column, "heads() is empty", "; write heads(global*4, gaussian*4)");
     PlannedGroup all_shares;
     int first = 1;
     for (const Share& share : written.shares) {
       for (const MethodText& inner : share.sum) {
-        if (inner.name == "heads") fail_at(text, inner.column, "heads(...) inside heads(...)", "");
+        if (inner.name == "heads")
+          fail_at(text, inner.column, "heads(...) inside heads(...)", "; one of them assigns all heads");
         PlannedMethod plan = plan_method(text, inner);
         if (plan.heads.last != 0)
           fail_at(text, inner.column, "heads= inside heads(...)", "; heads(...) already assigns the heads");
-        plan.heads = {first, first + share.heads - 1, inner.column};
+        plan.heads = {first, first + share.heads - 1, inner.column, inner.name};
         all_shares.sum.push_back(std::move(plan));
       }
       first += share.heads;
@@ -102,11 +113,16 @@ std::vector<PlannedGroup> plan_sum(const std::string& text, const std::vector<Me
   return groups;
 }
 
+/// Throws Error if the range ends beyond the `count` layers or heads that there are.
+void require_in(const std::string& text, const Range& range, int count, const char* noun) {
+  if (range.last > count)
+    fail_at(text, range.column, range.written,
+            fmt::format(", but there {} {} {}{}", count == 1 ? "is" : "are", count, noun, count == 1 ? "" : "s"));
+}
+
 /// Whether a method acts on layer shape.layer. Throws Error for layers that the model does not have.
 bool is_on_layer(const std::string& text, const PlannedMethod& plan, const AttentionShape& shape) {
-  if (plan.layers.last > shape.layers)
-    fail_at(text, plan.layers.column, fmt::format("layers={}-{}", plan.layers.first, plan.layers.last),
-            fmt::format(", but there are {} layers", shape.layers));
+  require_in(text, plan.layers, shape.layers, "layer");
   int layer = shape.layer + 1;
   return plan.layers.last == 0 || (plan.layers.first <= layer && layer <= plan.layers.last);
 }
@@ -121,9 +137,7 @@ PlacedMethods make_methods(const std::string& text, const std::vector<PlannedGro
       uses;  // a method that occurs several times is called gaussian, gaussian_2, gaussian_3, ...
   for (const PlannedGroup& group : groups) {
     for (const PlannedMethod& plan : group.sum) {
-      if (plan.heads.last > shape.heads)
-        fail_at(text, plan.heads.column, fmt::format("heads={}-{}", plan.heads.first, plan.heads.last),
-                fmt::format(", but there are {} heads", shape.heads));
+      require_in(text, plan.heads, shape.heads, "head");
       if (!is_on_layer(text, plan, shape)) continue;
       int last = plan.heads.last ? plan.heads.last : shape.heads, count = last - plan.heads.first + 1;
       const int use = ++uses[plan.name];
@@ -210,7 +224,8 @@ AttentionFactory plan_classic(const std::string& text, const std::vector<MethodT
 /// One mechanism of a combination.
 struct PlannedMechanism {
   AttentionFactory make;
-  std::size_t sums;  ///< number of sums that the mechanism consists of, including those of nested combinations
+  std::size_t sums;     ///< number of sums that the mechanism consists of, including those of nested combinations
+  std::size_t methods;  ///< number of methods in these sums
 };
 
 PlannedMechanism plan_combination(const std::string& text, const MethodText& written);
@@ -229,28 +244,32 @@ PlannedMechanism plan_mechanism(const std::string& text, const std::vector<Metho
             shape.heads = 1;
             return make(shape);
           },
-          1};
+          1, sum.size()};
 }
 
 PlannedMechanism plan_combination(const std::string& text, const MethodText& written) {
-  constexpr std::size_t most = 1024;
+  constexpr std::size_t most_sums = 1024, most_methods = 8192;
   const bool projected = written.name == MultiHead::card.name, one = projected || written.name == Classic::card.name;
   const auto plan_share = [&](const std::vector<MethodText>& sum) -> PlannedMechanism {
-    if (projected) return {plan_projected(text, sum, written.column), 1};
-    return one ? PlannedMechanism{plan_classic(text, sum, written.column), 1}
+    if (projected) return {plan_projected(text, sum, written.column), 1, sum.size()};
+    return one ? PlannedMechanism{plan_classic(text, sum, written.column), 1, sum.size()}
                : plan_mechanism(text, sum, written.column);
   };
   OptionReader reader(text, written);
   CombinationMaker make = find_combination(written.name)->configure(reader);
   reader.refuse_unknown();
   std::vector<AttentionFactory> mechanisms;
-  std::size_t sums = 0;
+  std::size_t sums = 0, methods = 0;
   for (const Share& share : written.shares) {
     const PlannedMechanism mechanism = plan_share(share.sum);
     auto count = static_cast<std::size_t>(share.heads);
     sums += count * mechanism.sums;
-    if (sums > most)
-      fail_at(text, written.column, fmt::format("{} mechanisms", sums), fmt::format("; at most {}", most));
+    methods += count * mechanism.methods;
+    if (sums > most_sums)
+      fail_at(text, written.column, fmt::format("{} mechanisms", sums), fmt::format("; at most {}", most_sums));
+    if (methods > most_methods)
+      fail_at(text, written.column, fmt::format("{} methods in all mechanisms", methods),
+              fmt::format("; at most {}", most_methods));
     mechanisms.insert(mechanisms.end(), count, mechanism.make);
   }
   if (mechanisms.empty())
@@ -258,7 +277,7 @@ PlannedMechanism plan_combination(const std::string& text, const MethodText& wri
   if (mechanisms.size() > 1 && one)
     fail_at(text, written.column, written.name + "(...) takes one mechanism",
             "; use average(...) or concat(...) for several");
-  return {[=](const AttentionShape& shape) { return make(shape, mechanisms); }, sums};
+  return {[=](const AttentionShape& shape) { return make(shape, mechanisms); }, sums, methods};
 }
 
 }  // namespace

@@ -48,7 +48,9 @@ class Parser {
   static constexpr std::string_view of_words = ".-";
 
   std::vector<MethodText> sum(int depth) {
-    if (depth > deepest) fail_at(text_.text(), text_.column(), "nested too deeply", "");
+    if (depth > deepest)
+      fail_at(text_.text(), text_.column(), "nested too deeply",
+              fmt::format("; at most {} brackets may be open", deepest));
     std::vector<MethodText> methods{term(depth)};
     for (std::size_t place = text_.column(); text_.take("+"); place = text_.column()) {
       if (methods.size() == most_terms)
@@ -65,7 +67,7 @@ class Parser {
     if (!text_.take("(") || text_.take(")")) return method;
     do {
       if (takes_shares(method.name) && !is_option_next())
-        method.shares.push_back(share(depth + 1));
+        method.shares.push_back(share(depth + 1, method.name == "heads" ? "heads" : "mechanisms"));
       else
         method.options.push_back(option());
     } while (text_.take(","));
@@ -84,14 +86,15 @@ class Parser {
     return ahead.is_next("=");
   }
 
-  Share share(int depth) {
+  Share share(int depth, const char* what) {
     Share out{sum(depth), 1};
     if (!text_.take("*")) return out;
     const std::size_t start = text_.column();
-    const std::string count = word("a number of heads");
+    const std::string count = word("a number");
     out.heads = number<int>(count).value_or(0);
     if (out.heads < 1 || out.heads > most_heads)
-      fail_at(text_.text(), start, in_quotes(count) + " is not a number of heads", "; write name*4");
+      fail_at(text_.text(), start, fmt::format("{} is not a number of {}", in_quotes(count), what),
+              fmt::format("; write name*4, with a number from 1 to {}", most_heads));
     return out;
   }
 

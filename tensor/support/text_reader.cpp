@@ -42,6 +42,21 @@ bool TextReader::take_word(std::string_view wanted) {
   return found;
 }
 
+double TextReader::required_number() {
+  if (const std::optional<double> value = number<double>()) return *value;
+  double value = 0;
+  std::string_view from = rest();
+  if (from.starts_with('+')) from.remove_prefix(1);
+  const auto [end, error] = std::from_chars(from.data(), from.data() + from.size(), value);
+  if (error != std::errc::result_out_of_range) expected("a number");
+  constexpr std::size_t most_shown = 20;
+  const std::string digits(from.data(), end);
+  fail_at(text_, column(),
+          in_quotes(digits.size() > most_shown ? digits.substr(0, most_shown) + "..." : digits) +
+              " is too large or too small",
+          "; write a number below 1.8e308");
+}
+
 void TextReader::expected(const std::string& wanted) {
   const std::string_view from = rest();
   std::size_t length = 1;  // of the character: bytes from 0x80 to 0xbf continue it

@@ -43,16 +43,19 @@ class TextReader {
   std::string_view word(std::string_view others = "");
   /// Whether this word comes next; reads it if so.
   bool take_word(std::string_view wanted);
-  /// Reads the number that comes next. Nothing if there is none that T can hold.
+  /// Reads the number that comes next, perhaps with a '+'. Nothing if there is none that T can hold.
   template <class T>
   std::optional<T> number() {
     T value{};
-    const std::string_view from = rest();
+    std::string_view from = rest();
+    if (from.starts_with('+') && !from.starts_with("+-")) from.remove_prefix(1);
     const auto [end, error] = std::from_chars(from.data(), from.data() + from.size(), value);
     if (error != std::errc()) return std::nullopt;
-    at_ += static_cast<std::size_t>(end - from.data());
+    at_ = static_cast<std::size_t>(end - text_.data());
     return value;
   }
+  /// Reads the number that comes next. Throws Error where there is none, and for one that is too large or too small.
+  double required_number();
 
   /// Throws the Error of something else than `wanted`, or nothing more, here:
   /// "'gaussian)': unexpected ')' (column 9); expected '+' or the end"

@@ -371,7 +371,7 @@ BOOST_AUTO_TEST_CASE(bad_combinations_point_at_the_column) {
       error("average(heads(dot*1))") ==
       "'average(heads(dot*1))': heads(...) in attention of one head (column 9); use average(...) or concat(...)");
   BOOST_TEST(error("classic(gaussian(heads=3), heads=2)") ==
-             "'classic(gaussian(heads=3), heads=2)': heads=3-3 (column 24), but there are 2 heads");
+             "'classic(gaussian(heads=3), heads=2)': heads=3 (column 24), but there are 2 heads");
   BOOST_TEST(error("classic(dot, heads=3)") ==
              "classic: 3 heads do not divide the widths of query, key and value, 2, 2 and 2");
   BOOST_TEST(error("classic(average(dot))") ==
@@ -456,7 +456,7 @@ BOOST_AUTO_TEST_CASE(bad_mechanisms_with_projections_point_at_the_column) {
   BOOST_TEST(error("average(multi_head(gaussian(heads=2-3), heads=2), mean)") ==
              "'average(multi_head(gaussian(heads=2-3), heads=2), mean)': heads=2-3 (column 35), but there are 2 heads");
   BOOST_TEST(error("average(multi_head(gaussian(layers=3)), mean)") ==
-             "'average(multi_head(gaussian(layers=3)), mean)': layers=3-3 (column 36), but there are 2 layers");
+             "'average(multi_head(gaussian(layers=3)), mean)': layers=3 (column 36), but there are 2 layers");
   BOOST_TEST(error("concat(general, multi_head(dot))", 4) ==
              "'concat(general, multi_head(dot))': multi_head (column 17) has queries 4 wide; they must be as wide as "
              "the model, 8");

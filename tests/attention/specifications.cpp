@@ -57,7 +57,15 @@ BOOST_AUTO_TEST_CASE(errors_point_at_the_column) {
   BOOST_TEST(error_of("heads(global*2, gaussian*4)") ==
              "'heads(global*2, gaussian*4)': heads(...) assigns 6 heads, but the model has 4");
   BOOST_TEST(error_of("heads(global*x)") ==
-             "'heads(global*x)': 'x' is not a number of heads (column 14); write name*4");
+             "'heads(global*x)': 'x' is not a number of heads (column 14); write name*4, with a number from 1 to 1024");
+  BOOST_TEST(
+      error_of("average(dot*1025)") ==
+      "'average(dot*1025)': '1025' is not a number of mechanisms (column 13); write name*4, with a number from 1 "
+      "to 1024");
+  BOOST_TEST(error_of("heads(global*2, gaussian*2, layers=1)") ==
+             "'heads(global*2, gaussian*2, layers=1)': heads(...) has no option 'layers' (column 29); give it to "
+             "methods inside, as in heads(gaussian(layers=1)*4)");
+  BOOST_TEST(error_of("gaussian(layers=3)") == "'gaussian(layers=3)': layers=3 (column 17), but there are 2 layers");
 }
 
 BOOST_AUTO_TEST_CASE(hostile_text_is_an_error_and_nothing_worse) {
@@ -67,6 +75,8 @@ BOOST_AUTO_TEST_CASE(hostile_text_is_an_error_and_nothing_worse) {
   std::string many = "alibi";
   for (int k = 1; k < 256; ++k) many += "+alibi";
   BOOST_TEST(error_of(many) == "");
+  BOOST_TEST(error_of("average(" + many + "*1024)").find("262144 methods in all mechanisms (column 1); at most 8192") !=
+             std::string::npos);
   BOOST_TEST(error_of(many + " + alibi").find("a sum of more than 256 methods (column 1537)") != std::string::npos,
              error_of(many + " + alibi"));
   for (const char* text : {"(",
@@ -148,6 +158,15 @@ BOOST_AUTO_TEST_CASE(errors_in_formulas_say_what_is_wrong_and_where) {
   BOOST_TEST(error("z * slope ** 0.5") ==
              "'z * slope ** 0.5': an exponent is a whole number from 1 to 16 (column 14); write sqrt(a), 1 / a, or "
              "exp(b * log(a)) for a > 0");
+  BOOST_TEST(error("z * slope ** 2 ** 2") == "'z * slope ** 2 ** 2': a second '**' (column 16); write (a ** b) ** c");
+  BOOST_TEST(error("where(slope and j, z, 0)") ==
+             "'where(slope and j, z, 0)': found a number where a condition is "
+             "expected (column 7); compare it, as in j <= i");
+  for (const char* name : {"layers", "heads", "formula"})
+    BOOST_TEST(error_of(fmt::format("pointwise(\"z + {0}\", {0}=head)", name))
+                       .find(fmt::format("'{}' is no name for a capture (column {})", name,
+                                         19 + std::string(name).size())) != std::string::npos,
+               name);
   BOOST_TEST(error("exp(z, slope)") == "'exp(z, slope)': exp has 2 arguments (column 1); expected 1");
   BOOST_TEST(error("where(slope, z, 0)") ==
              "'where(slope, z, 0)': found a number where a condition is expected (column 7); compare it, as in j <= i");

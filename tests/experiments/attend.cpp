@@ -399,8 +399,7 @@ BOOST_AUTO_TEST_CASE(what_is_wrong_is_said_in_one_line) {
   for (const auto& [attend, message] : std::vector<Mistake>{
            {toy("gausian"), "--method: 'gausian': no method 'gausian' (column 1); did you mean 'gaussian'?"},
            {toy("global").with("query.wieght", {1}, {1}),
-            "in.safetensors: global has no input or parameter 'query.wieght'; did you mean 'query.weight'?" + known +
-                weights},
+            "in.safetensors: global has no input or parameter 'query.wieght'; did you mean 'query.weight'?"},
            {toy("global").with("mask", {1, 1, 1}, {1, 1, 1, 3}),  // which only some methods read
             "in.safetensors: global has no input or parameter 'mask'" + known + weights},
            {toy("global").with("query", {1, 2}, {1, 2}), "in.safetensors: 'query' is f64 [1, 2]" + states},
@@ -452,7 +451,7 @@ BOOST_AUTO_TEST_CASE(what_is_wrong_is_said_in_one_line) {
             "cross-attention"},
            {toy("global").flags({"--heads", "3"}),
             "--method 'global', --heads 3: attention: 3 heads do not divide the width of the model, 2"},
-           {Attend("global").flags({"--shape", "1,2,3"}), "--shape: expected four sizes B,m,n,d, each at least 1"},
+           {Attend("global").flags({"--shape", "1,2,3"}), "--shape: expected four sizes B,I,J,d, each at least 1"},
            {Attend("global").flags({"--in", "/nowhere"}), "/nowhere: cannot be read: No such file or directory"}})
     refused(attend, message);
   refused(toy("global").flags({"--compile", "global", "--architecture", "nine"}),

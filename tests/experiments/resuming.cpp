@@ -332,6 +332,8 @@ BOOST_AUTO_TEST_CASE(a_training_that_cannot_begin_leaves_no_directory) {
   is_refused({"--init", (folder / "other" / "config.json").string()}, "config.json");
   is_refused({"--init", (folder / "other").string(), "--model-dim", "16"}, "best.safetensors");
   is_refused({"--attention", "man"}, "sentiment: --attention: 'man' needs a mask with each call, which");
+  is_refused({"--attention", "window(pointers=given)"},
+             "sentiment: --attention: 'window(pointers=given)' needs a left_pointer with each call, which");
   is_refused({"--attention", "linear + gaussian"}, "gaussian beside linear: ");
   is_refused({"--compare", "global; gaussian + man"}, "sentiment: --compare: 'gaussian + man': --attention: ");
   is_refused({"--compare", "global; b: --init nowhere"}, "--init nowhere: there is no such file or directory");

@@ -96,9 +96,25 @@ BOOST_AUTO_TEST_CASE(a_wrong_description_is_named_with_its_column) {
   BOOST_TEST(error("noam(warmpu=10)") == "'noam(warmpu=10)': noam has no 'warmpu' (column 6); did you mean 'warmup'?");
   BOOST_TEST(error("noam(warmup=ten)") == "'noam(warmup=ten)': unexpected 't' (column 13); expected a number");
   BOOST_TEST(error("noam(warmup=nan)") ==
-             "'noam(warmup=nan)': warmup is nan (column 6); it must be a finite number of at least 1");
+             "'noam(warmup=nan)': warmup is nan (column 6); it must be a whole number from 1 to 1000000000000");
   BOOST_TEST(error("noam(warmup=0)") ==
-             "'noam(warmup=0)': warmup is 0 (column 6); it must be a finite number of at least 1");
+             "'noam(warmup=0)': warmup is 0 (column 6); it must be a whole number from 1 to 1000000000000");
+  BOOST_TEST(error("cosine(warmup=1.5)") ==
+             "'cosine(warmup=1.5)': warmup is 1.5 (column 8); it must be a whole number from 0 to 1000000000000");
+  BOOST_TEST(error("constant(rate=1e308)") ==
+             "'constant(rate=1e308)': rate is 1e+308 (column 10); it must be a number from 0 to 1e+100");
+  for (const char* number : {"1e999", "+1e999", "1e-400"})
+    BOOST_TEST(
+        error(fmt::format("constant(rate={})", number).c_str())
+                .find("is too large or too small (column 15); write a number below 1.8e308") != std::string::npos,
+        number);
+  BOOST_TEST(error("constant(rate=+1e-3)") == "");
+  BOOST_TEST(error("cosine(rate=1e-3,)") ==
+             "'cosine(rate=1e-3,)': unexpected ')' (column 18); expected one of rate, updates, warmup, floor");
+  BOOST_TEST(error("0.001") ==
+             "'0.001': no schedule '0.001' (column 1); there are constant, inverse_sqrt, noam, cosine, halving");
+  BOOST_TEST(error("  inverse-sqrt") ==
+             "'  inverse-sqrt': no schedule 'inverse-sqrt' (column 3); did you mean 'inverse_sqrt'?");
   BOOST_TEST(error("cosine(floor=0.01)") ==
              "schedule 'cosine(floor=0.01)': floor is 0.01; it must be at most the rate, 0.001");
   BOOST_TEST(error("noam(warmup=1,dim=2,warmup=2)") ==

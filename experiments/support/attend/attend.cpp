@@ -47,8 +47,8 @@ Table summary(const CaseTensors& tensors) {
   return table;
 }
 
-/// A row for each element of tensors [B, H, n], or [B, H, n, D] with weights for each dimension of the values.
-/// `position` is the heading of n. `head`, counted from 1, is the only one of the table; 0: all are.
+/// A row for each element of tensors [B, H, I or J], or [B, H, I or J, D] with weights for each dimension of the
+/// values. `position` is the heading of n. `head`, counted from 1, is the only one of the table; 0: all are.
 Table row_table(const CaseTensors& tensors, const std::string& position, const std::vector<std::string>& names,
                 int head) {
   std::vector<std::string> headings{"sentence", "head", position};
@@ -293,6 +293,7 @@ void attend_program(Cli& cli) {
   if (cli.given("--describe"))
     return with_flag("--describe", [&] {
       const std::int64_t width = options.shape.empty() ? 8 : options.shape.back();
+      require(width % options.heads == 0, "--heads {}: must divide the width, {} (--shape)", options.heads, width);
       fmt::print("{}", describe_attention(described, {.model_dim = width, .heads = options.heads}));
     });
   if (cli.given("--header")) {

@@ -16,7 +16,7 @@ void AttentionCase::add_to(Cli& cli) {
   cli.option("--method", method,
              "a specification, such as \"gaussian(window=query)\" or \"classic(additive)\"; --list shows all methods");
   cli.option("--shape", shape,
-             "B,m,n,d: sentences, queries, keys and width of random inputs, which are used if --in has no query");
+             "B,I,J,d: sentences, queries, keys and width of random inputs, which are used if --in has no query");
   cli.option("--heads", heads, "number of heads of attention with projections; must divide the width").range(1, 1024);
   cli.choice<std::optional<Place>>(
       "--place", place,
@@ -29,10 +29,10 @@ void AttentionCase::add_to(Cli& cli) {
   device_flag(cli, device);
   cli.option("--gradients", gradients,
              "also compute grad.NAME, the gradient of the sum of output * cotangent, for every input and parameter");
-  cli.option("--weights", weights, "also write the attention weights, [B, H, m, n]");
+  cli.option("--weights", weights, "also write the attention weights, [B, H, I, J]");
   cli.option("--rows", rows,
              "compute numbers of each query and key in place of weights and quantities, with the engines fused and "
-             "blockwise in memory linear in m and n: "
+             "blockwise in memory linear in I and J: "
              "the largest logit and its key, logsumexp, and entropy in nats of a query's weights; the sum of the "
              "weights that a key receives");
   cli.option("--seed", seed, "seed of random inputs and parameters");
@@ -144,7 +144,7 @@ class Computation {
   void read_states() {
     const std::vector<int>& shape = options_.shape;
     require(shape.size() == 4 && std::ranges::all_of(shape, [](int size) { return size > 0; }),
-            "--shape: expected four sizes B,m,n,d, each at least 1");
+            "--shape: expected four sizes B,I,J,d, each at least 1");
     const auto states = [&](const std::string& name) {
       const Tensor x = given(name);
       if (x.defined() && !(is_float(x.dtype()) && x.rank() == 3 && x.size(1) > 0 && x.size(2) > 0))
@@ -218,8 +218,9 @@ class Computation {
       const bool is_result =
           name == "weights" || name.starts_with("grad.") || name.starts_with("rows.") ||
           std::ranges::any_of(results, [&, &wanted = name](const auto& one) { return one.first == wanted; });
-      require(is_known(name) || is_result, "{}: {} has no input or parameter '{}'{}; it has {}", file_.source,
-              options_.method, name, did_you_mean(name, known_), listed(known_, ", "));
+      const std::string meant = did_you_mean(name, known_);
+      require(is_known(name) || is_result, "{}: {} has no input or parameter '{}'{}", file_.source, options_.method,
+              name, meant.empty() ? "; it has " + listed(known_, ", ") : meant);
     }
   }
 

@@ -24,7 +24,7 @@ struct AttentionCase {
   enum class Precision { f32, f64, bf16 };
 
   std::string method = "global";
-  std::vector<int> shape{2, 6, 6, 8};  ///< B, m, n, d of random inputs
+  std::vector<int> shape{2, 6, 6, 8};  ///< B, I, J, d of random inputs
   int heads = 1;
   std::optional<Place> place =
       {};  ///< if not given: cross if there are keys that are not the queries, otherwise encoder
@@ -42,7 +42,7 @@ struct AttentionCase {
 /// Computes the attention and returns all tensors in the order of the file --out: inputs, parameters, output, the
 /// method's quantities and, with the flags, weights, row quantities and gradients. `given` holds tensors by name, all
 /// optional; other names are errors:
-///   query [B, m, d_q], key [B, n, d_k], value [B, n, d_v]   default of key: the query; default of value: the key
+///   query [B, I, d_q], key [B, J, d_k], value [B, J, d_v]   default of key: the query; default of value: the key
 ///   lengths, query_offset, allowed, documents               of AttentionInput, for all methods
 ///   mask, left_pointer, right_pointer, grid,                of AttentionInput, for methods that read them; those of
 ///   step_input, previous_focus                              floating-point numbers are differentiable

@@ -120,19 +120,19 @@ struct InputDescription {
   const char *name, *shape, *meaning;
 };
 constexpr InputDescription inputs_of_all[] = {
-    {"query", "[B, m, d_q]", ""},
-    {"key", "[B, n, d_k]", "without it: self-attention"},
-    {"value", "[B, n, d_v]", "without it: the keys"},
+    {"query", "[B, I, d_q]", ""},
+    {"key", "[B, J, d_k]", "without it: self-attention"},
+    {"value", "[B, J, d_v]", "without it: the keys"},
     {"lengths", "[B]", "number of real keys of each sentence; the rest is padding"},
-    {"allowed", "[B or 1, H or 1, m or 1, n]", "bool or u8; false where a query must not see a key"},
-    {"documents", "[B, n]", "in self-attention: number of each token's document, if a row has several"},
+    {"allowed", "[B or 1, H or 1, I or 1, J]", "bool or u8; false where a query must not see a key"},
+    {"documents", "[B, J]", "in self-attention: number of each token's document, if a row has several"},
     {"query_offset", "[1]", "position of the first query"}};
 constexpr InputDescription inputs_of_some[] = {
-    {"mask", "[B or 1, H or 1, m or 1, n]", "numbers in [0, 1]; needed"},
-    {"left_pointer", "[B or 1, H or 1, m or 1] or [..., n]", "positions of keys, or distributions over the keys"},
-    {"right_pointer", "[B or 1, H or 1, m or 1] or [..., n]", "the same"},
-    {"grid", "[n, 2] or [B or 1, n, 2]", "row and column of each token"},
-    {"step_input", "[B, m, d_e]", "the decoder's input at each step; with it, parameters have other shapes"},
+    {"mask", "[B or 1, H or 1, I or 1, J]", "numbers in [0, 1]; needed"},
+    {"left_pointer", "[B or 1, H or 1, I or 1] or [..., J]", "positions of keys, or distributions over the keys"},
+    {"right_pointer", "[B or 1, H or 1, I or 1] or [..., J]", "the same"},
+    {"grid", "[J, 2] or [B or 1, J, 2]", "row and column of each token"},
+    {"step_input", "[B, I, d_e]", "the decoder's input at each step; with it, parameters have other shapes"},
     {"previous_focus", "[B] or [B, H]", "the focus before the first query; needed if query_offset is above 0"}};
 
 std::string inputs_text(const std::string& method) {

@@ -127,9 +127,9 @@ AttentionFactory flagged_attention(const char* flag, const std::string& specific
   with_flag(flag, [&] {
     made = attention_factory(specification);
     for (const ReadInput& input : inputs_of(specification))
-      require(input.name != "mask",
-              "'{}' needs a mask with each call, which the models here do not give; attend --in takes one",
-              specification);
+      require(input.name != "mask" && !(input.always && input.name.ends_with("_pointer")),
+              "'{}' needs a {} with each call, which the models here do not give; attend --in takes one", specification,
+              input.name);
   });
   // a method that is not defined at some place throws when it is made there
   return [flag, made](const AttentionShape& shape) {
