@@ -82,15 +82,16 @@ void require_inputs(const ScoreOptions& options) {
 std::vector<TextScore> scores_of(const TextFile& system, std::span<const TextFile> references,
                                  const ScoreOptions& options) {
   std::vector<TextScore> scores;
-  for (std::string_view metric : split_columns(options.metrics, ','))
-    std::ranges::move(text_scores(std::string(metric), system, references, options.text), std::back_inserter(scores));
+  for (const std::string& metric : split_list(options.metrics))
+    std::ranges::move(text_scores(metric, system, references, options.text), std::back_inserter(scores));
   return scores;
 }
 
 /// Warns of flags that only metrics read which are not chosen.
 void check_effects(const ScoreOptions& options) {
   const TextMetricOptions usual;
-  const auto metrics = split_columns(options.metrics, ',');
+  const std::vector<std::string> metrics = split_list(options.metrics);
+  require(!metrics.empty(), "--metrics: expected a metric; --list describes them");
   const auto check = [&](const char* flag, bool is_given, const char* metric) {
     if (is_given && std::ranges::count(metrics, metric) == 0)
       warn_without_effect({flag}, fmt::format("only --metrics {} reads it", metric));

@@ -454,8 +454,16 @@ BOOST_AUTO_TEST_CASE(errors_say_what_was_looked_for_and_found) {
       contains(refusal(agreement(folder.path)), "looked for *train.tsv[.gz] and agr_50_mostcommon_10K.tsv[.gz]"));
   folder.write("train.tsv", "a b\t1\nc\t0\n");
   folder.write("train.txt", "a\t1\n");
-  BOOST_TEST(
-      contains(refusal(sentiment(folder.path)), "several train sets: choose one with --data: train or train.tsv"));
+  BOOST_TEST(contains(refusal(sentiment(folder.path)),
+                      "several train sets: keep one, and move the others away: train or train.tsv"));
+  const Folder reviews;
+  for (const char* file : {"train/pos/1.txt", "train/neg/1.txt", "dev/pos/1.txt", "dev/neg/1.txt", "val/pos/1.txt"})
+    reviews.write(file, "a film\n");
+  BOOST_TEST(contains(refusal(sentiment(reviews.path)), "both dev and val are development sets; move one away"));
+  std::filesystem::remove_all(reviews / "dev");
+  std::filesystem::remove_all(reviews / "val");
+  reviews.write("dev.tsv", "a film\tpos\n");
+  BOOST_TEST(contains(refusal(sentiment(reviews.path)), "dev.tsv: is a file beside folders of reviews"));
   folder.write("a.txt", "just text\n");
   BOOST_TEST(contains(refusal(sentiment(folder / "a.txt")), "a.txt:1: 1 column (just text), expected 2"));
 }

@@ -319,6 +319,16 @@ BOOST_AUTO_TEST_CASE(missing_files_are_named) {
   options = options_of(folder / "train.de");
   options.columns = "1,2";
   BOOST_TEST(contains(refusal(options), "--columns, and --source or --target, exclude each other"));
+  const Folder tables;
+  tables.write("train.tsv", "en\tde\nx\ty\n");
+  ParallelCorpusOptions table = options_of(tables.path);
+  table.columns = "en,de";
+  BOOST_TEST(contains(refusal(table), "--columns, and --source or --target, exclude each other"));
+  table = options_of(tables / "train.tsv", "en", "");
+  BOOST_TEST(contains(refusal(table), "--target is missing: --source and --target choose two fields of"));
+  table = options_of(tables / "train.tsv");
+  table.train_set = "other";
+  BOOST_TEST(contains(refusal(table), "--train-set other: --data is one file"));
   BOOST_TEST(contains(refusal(options_of("/dev/null")), "is neither a file nor a directory; a pipe"));
   std::filesystem::create_symlink("self", folder.path / "self");
   BOOST_TEST(refusal(options_of(folder.path)) == "no error");

@@ -140,6 +140,7 @@ BOOST_AUTO_TEST_CASE(faulty_records_are_refused_with_their_line) {
       {"t.csv", "a,b\n\"c\"\x03,d\n", "2: column 1: '␃' behind the closing quote"},
       {"t.jsonl", "{\"1\": {\"\\t\": 1, \"\\t\": 2}}\n", "1: the key '␉' occurs twice"},
       {"t.csv", "a,b\n\"c,d\ne,f\n", "2: column 1: the opening quote has no closing one"},
+      {"t.csv", "a,b\nc, \"d\"\n", "2: column 2: spaces outside of the quotes; write them inside, or leave them out"},
       {"t.csv", "a,b\n\"c\nd\",e\nf\n", "4: 1 column, expected 2 as in the first line"},
       {"t.jsonl", "{\"1\": 3}\n", "1: '1' is a JSON number, expected a string"},
       {"t.jsonl", "{\"1\": null}\n", "1: '1' is null, expected a string"},

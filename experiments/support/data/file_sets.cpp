@@ -146,8 +146,8 @@ ChosenSets choose_sets(const FileSets& sets, const SetNames& asked, const fs::pa
       if (is && is->part == part && set != chosen.train) fitting.push_back(set);
     }
     if (part != Part::train) fitting = belonging(fitting, chosen.train, !asked.train.empty());
-    require(fitting.size() <= 1, "{}: several {} sets: choose one with {}: {}", directory.string(), name_of(part),
-            has_flags ? flag : "--data", alternatives(fitting));
+    require(fitting.size() <= 1, "{}: several {} sets: {}: {}", directory.string(), name_of(part),
+            has_flags ? "choose one with " + flag : "keep one, and move the others away", alternatives(fitting));
     return fitting.empty() ? std::string() : fitting[0];
   };
   chosen.train = choose(Part::train, asked.train);

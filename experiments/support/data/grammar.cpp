@@ -67,9 +67,9 @@ GeneratedPairs::GeneratedPairs(std::string_view specification, std::int64_t test
             in_quotes_around(specification, at + 1), in_quotes(item), at + 1, listed(names, ", "));
     const std::string_view name = item.substr(0, equals), value = item.substr(equals + 1);
     const auto found = std::ranges::find(options, name, &GrammarOption::name);
-    require(found != options.end(), "--data: {}: no option {} (column {}){}; options: {}",
-            in_quotes_around(specification, at + 1), in_quotes(name), at + 1, did_you_mean(name, names),
-            listed(names, ", "));
+    const std::string meant = did_you_mean(name, names);
+    require(found != options.end(), "--data: {}: no option {} (column {}){}", in_quotes_around(specification, at + 1),
+            in_quotes(name), at + 1, meant.empty() ? "; options: " + listed(names, ", ") : meant);
     require(given.insert(name).second, "--data: {}: {} (column {}) is given twice",
             in_quotes_around(specification, at + 1), name, at + 1);
     require(std::visit([&](auto* into) { return parse(value, *found, *into); }, found->value),

@@ -151,6 +151,8 @@ std::string tidy_text(std::string_view text) {
 /// The reviews of {pos,neg}/*.txt, ordered by the number that starts the name ("12_8.txt"), which no file system
 /// changes.
 void read_reviews(LabelledTexts& data, Part part, const fs::path& directory) {
+  require(fs::is_directory(directory), "{}: is a file beside folders of reviews, train/{{pos,neg}}; move it away",
+          directory.string());
   data.labels = two_labels;
   for (const std::size_t label : {0, 1}) {
     const fs::path folder = directory / (label == 0 ? "neg" : "pos");
@@ -316,7 +318,11 @@ SplitFiles files_at(const fs::path& path) {
     SplitFiles files = split_files(place);
     if (fs::is_directory(place / "train" / "pos") && fs::is_directory(place / "train" / "neg"))
       for (const auto& [name, part] : {std::pair("train", 0u), {"dev", 1u}, {"val", 1u}, {"test", 2u}})
-        if (fs::is_directory(place / name)) files[part] = place / name;
+        if (fs::is_directory(place / name)) {
+          require(!fs::is_directory(files[part]), "{}: both dev and val are development sets; move one away",
+                  place.string());
+          files[part] = place / name;
+        }
     if (!files[0].empty()) return files;
   }
   fail(
@@ -342,7 +348,7 @@ LabelledTexts load_files(const SentimentOptions& options) {
       read_trees(data, part, file, options.classes == 5, options.phrases == Phrases::all && part == Part::train);
     });
   const bool is_found = options.columns == automatic_columns;
-  const RecordFields fields{.names = is_found ? std::vector<std::string>() : split_fields(options.columns),
+  const RecordFields fields{.names = is_found ? std::vector<std::string>() : split_list(options.columns),
                             .header = options.header};
   return read_files(
       files, [&](LabelledTexts& data, Part part, const fs::path& file) { read_table(data, part, file, fields); });

@@ -74,8 +74,10 @@ bool PairReader::next(TextPair& pair) {
     } else if (fault) {
       skip(fault->reason, fault->what());
     } else {
-      pair.line = number();
-      if (has_alignment_) pair.alignment = std::move(texts.back()), texts.pop_back();
+      if (has_alignment_) {
+        pair.alignment = std::move(texts.back()), texts.pop_back();
+        pair.alignment_place = fmt::format("{}:{}", files_.back().name(), files_.back().number());
+      }
       if (!are_good(texts)) continue;
       if (has_source_) pair.source = std::move(texts[0]);
       pair.target = std::move(texts[has_source_]);
@@ -153,8 +155,8 @@ ParallelCorpus::ParallelCorpus(const ParallelCorpusOptions& options) : options_(
           "--data: '{}' is one file of lines; --source and --target name files of a directory, or fields of records "
           "(.jsonl, .tsv, .csv); --columns 1,2 reads tab-separated columns",
           options.data);
-  require(options.columns.empty() || (options.source.empty() && options.target.empty()),
-          "--columns, and --source or --target, exclude each other: both choose fields of '{}'", options.data);
+  require(options.train_set.empty(), "--train-set {}: --data is one file, '{}', which is the training set",
+          options.train_set, options.data);
   choose_files(sets_beside(path), path.has_parent_path() ? path.parent_path() : ".", set_name(path));
   const bool is_alone = std::ranges::count(sets_, true, [](const Set& set) { return !set.files.empty(); }) == 1;
   if (!is_alone || options.needs_source) return;
@@ -191,6 +193,18 @@ RecordFormat ParallelCorpus::format_of(const fs::path& file) const {
   return format == RecordFormat::lines && !options_.columns.empty() ? RecordFormat::tsv : format;
 }
 
+/// The fields of a table or of JSON lines that the user chose; none: they are found by their names.
+std::vector<std::string> ParallelCorpus::fields_of(const fs::path& file) const {
+  const auto& [source, target] = std::tie(options_.source, options_.target);
+  if (source.empty() && target.empty()) return split_list(options_.columns);
+  require(options_.columns.empty(),
+          "--columns, and --source or --target, exclude each other: both choose fields of '{}'", file.string());
+  require(!options_.needs_source || (!source.empty() && !target.empty()),
+          "--{} is missing: --source and --target choose two fields of '{}'", source.empty() ? "source" : "target",
+          file.string());
+  return source.empty() ? std::vector{target} : std::vector{source, target};
+}
+
 void ParallelCorpus::choose_files(const FileSets& targets, const fs::path& directory, const std::string& train_set) {
   const std::vector<std::string> tests = names_of_tests(options_.test_set);
   const ChosenSets chosen = choose_sets(targets, {train_set, options_.dev_set, tests}, directory, true);
@@ -203,11 +217,7 @@ void ParallelCorpus::choose_files(const FileSets& targets, const fs::path& direc
     files.format = format_of(files.target);
     if (alignments.contains(set)) files.alignment = alignments.at(set);
     if (files.format != RecordFormat::lines) {
-      const bool has_columns = !options_.columns.empty();
-      const std::string both = options_.source + (options_.source.empty() ? "" : ",") + options_.target;
-      const std::string& names = has_columns ? options_.columns : both;
-      files.fields = {.names = names.empty() ? std::vector<std::string>() : split_fields(names),
-                      .header = options_.header};
+      files.fields = {.names = fields_of(files.target), .header = options_.header};
       fields_ = PairReader(files, options_.lines).fields();  // refuses wrong columns
     } else if (!options_.source.empty()) {
       const FileSets sources = sets_of(directory, options_.source);

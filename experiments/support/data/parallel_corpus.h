@@ -113,6 +113,7 @@ class ParallelCorpus : public PairSource {
   std::string left_out() const override;
 
  private:
+  std::vector<std::string> fields_of(const std::filesystem::path& file) const;
   FileSets targets_in(const std::filesystem::path& directory) const;
   static std::string partner(const std::filesystem::path& file, const std::string& set, const std::string& language,
                              const std::string& other);

@@ -161,8 +161,8 @@ void RecordReader::read_quoted(std::vector<std::string>& fields) {
       if (is_doubled) field += '"';
       for (++at; line_.find('"', at) == std::string::npos; at = 0) {
         field += line_.substr(at) + "\n";
-        if (field.size() > longest_field || !next_line())
-          return note(fault_here("column {}: the opening quote has no closing one", fields.size()));
+        if (field.size() > longest_field || !next_line())  // no record like the others: all lines behind it are lost
+          fail("{}:{}: column {}: the opening quote has no closing one", name(), number_, fields.size());
       }
       const std::size_t end = line_.find('"', at);
       field.append(line_, at, end - at);
@@ -173,6 +173,9 @@ void RecordReader::read_quoted(std::vector<std::string>& fields) {
       note(fault_here("column {}: '{}' behind the closing quote; quotes in a field are doubled", fields.size(),
                       line_[at]));
     field.append(line_, at, end - at);
+    if (const std::string inner = trimmed(field);
+        !is_quoted && inner.size() > 1 && inner != field && inner.front() == '"' && inner.back() == '"')
+      note(fault_here("column {}: spaces outside of the quotes; write them inside, or leave them out", fields.size()));
     if (end == line_.size()) return;
     at = end + 1;
   }
@@ -234,12 +237,6 @@ std::string shown(const std::vector<std::string>& fields) {
 
 }  // namespace
 
-std::vector<std::string> split_fields(std::string_view text) {
-  std::vector<std::string> fields;
-  for (const std::string_view field : split_columns(text, ',')) fields.push_back(trimmed(field));
-  return fields;
-}
-
 std::size_t RecordReader::required() const {
   return std::size_t(std::ranges::count(roles_, false, &Role::is_optional));
 }
@@ -254,11 +251,11 @@ RecordReader::RecordReader(const fs::path& file, RecordFormat format, std::vecto
   }
   const std::size_t given = chosen.size();
   require(given == 0 || given == required() || (has_more && given > required()), "--columns {}: {}, expected {} ({}){}",
-          listed(chosen, ","), counted(given, "field"), required(), what(),
+          fmt::join(chosen, ","), counted(given, "field"), required(), what(),
           has_more ? ", or more (further references)" : "");
   for (const std::string& field : chosen)
     require(std::ranges::count(chosen, field) == 1, "--columns {}: '{}' is given twice; {} are different fields",
-            listed(chosen, ","), field, what());
+            fmt::join(chosen, ","), field, what());
   if (format_ != RecordFormat::jsonl || given == 0)
     find_fields();
   else  // the first record may be a bad one

@@ -57,9 +57,6 @@ struct RecordFields {
   bool has_flag = true;               ///< whether the program has --columns
 };
 
-/// "1,2" or "source,target" as names of fields.
-std::vector<std::string> split_fields(std::string_view text);
-
 /// Reads the values of some roles of each record.
 ///
 /// The fields are those that the user chose: by number, or by name if the first line has names. (Where all choices are

@@ -11,7 +11,7 @@ struct TextPair {
   std::string source = {}, target = {};  ///< a language model's text is a target; a label is the target of its text
   std::string alignment = {};  ///< gold links "i-j i-j", word numbers of source and target from 0; empty: unknown
   std::vector<std::string> more_targets = {};  ///< of a test set: further references
-  std::int64_t line = 0;                       ///< in its file; 0: it is of none
+  std::string alignment_place = {};            ///< file and line of the alignment
   // of labelled texts:
   int group = -1;          ///< the value of PairSource::group(), for accuracy by group; -1: not known or not reported
   int nouns_between = -1;  ///< of agreement: nouns between subject and verb; -1: not known

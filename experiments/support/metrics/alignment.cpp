@@ -114,7 +114,7 @@ std::vector<GoldAlignment> gold_alignments(const std::vector<TextPair>& pairs) {
   FirstWords first;
   for (const TextPair& pair : pairs) {
     const auto sources = std::ssize(split_words(pair.source)), targets = std::ssize(split_words(pair.target));
-    with_flag(fmt::format("the alignment of line {}", pair.line), [&] {
+    with_flag(pair.alignment_place, [&] {
       all.push_back(parse_alignment(pair.alignment));
       for (const Link& link : all.back().possible)
         require(link.source < sources && link.target < targets,

@@ -247,7 +247,7 @@ void label_texts(const ClassificationOptions& options, const std::string& column
   model->to(parse_device(options.training.device));
 
   RecordFields fields;
-  if (columns != automatic_columns) fields.names = {split_fields(columns)[0]};
+  if (columns != automatic_columns) fields.names = {split_list(columns)[0]};
   RecordReader texts(options.label, record_format(options.label), {text_role}, fields);
   texts.keep_blank_lines();
   if (!texts.description().empty()) fmt::print(stderr, "{}: labels are for {}\n", texts.name(), texts.description());

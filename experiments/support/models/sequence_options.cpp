@@ -86,12 +86,7 @@ void SequenceOptions::add_to(Cli& cli) {
   trained.add_to(cli, decodes());
 }
 
-std::vector<std::string> SequenceOptions::metric_names() const {
-  std::vector<std::string> names;
-  for (std::string_view name : split_columns(metrics, ','))
-    if (!name.empty()) names.emplace_back(name);
-  return names;
-}
+std::vector<std::string> SequenceOptions::metric_names() const { return split_list(metrics); }
 
 void SequenceOptions::check() const {
   training.check();
@@ -130,8 +125,7 @@ void SequenceOptions::check(const PairData& data) const {
 }
 
 void SequenceOptions::print_warnings(const PairData& data) const {
-  for (const PairSet& test : data.tests)
-    with_flag("the test set " + test.name, [&] { gold_alignments(test.texts); });  // throws for wrong links
+  for (const PairSet& test : data.tests) gold_alignments(test.texts);  // throws for wrong links
   std::vector<std::string_view> targets;
   for (const TextPair& pair : data.dev.texts) targets.push_back(pair.target);
   std::string of_words;  // metrics that compare words between spaces

@@ -40,6 +40,9 @@ void append_word(std::string& text, std::string_view word);
 /// The columns of a line: views into `line`, at least one.
 std::vector<std::string_view> split_columns(std::string_view line, char separator = '\t');
 
+/// "bleu, ribes" as its parts between commas, without the white space around them; none for a blank text.
+std::vector<std::string> split_list(std::string_view text);
+
 /// A word for a shell's command line: as it is if no character has a meaning there, otherwise in quotes.
 std::string quoted_for_shell(const std::string& word);
 
