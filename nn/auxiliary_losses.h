@@ -25,7 +25,8 @@ class AuxiliaryLosses {
 
   /// Adds the term weight · (mean of `values` over heads and queries). values: [B or 1, H, I or 1]. `lengths`, i32 [B],
   /// has the number of real queries of each sentence if the module knows it. The calls of one `owner` have consecutive
-  /// queries: a recurrent decoder calls its attention step by step.
+  /// queries: a recurrent decoder calls its attention step by step. `weight` and `lengths` are those of its first call;
+  /// a term with one query in all stands for every sentence's queries. Throws Error unless `values` has rank 3.
   void add(const void* owner, double weight, const Variable& values, const Tensor& lengths = {});
 
   bool empty() const { return terms_.empty(); }
@@ -40,7 +41,7 @@ class AuxiliaryLosses {
   const std::vector<Term>& terms() const { return terms_; }
 
   /// The sum of all terms for each sentence, [B]. `lengths`, i32 [B], has the number of real queries of each sentence
-  /// for terms that were added without it.
+  /// for terms that were added without it. There must be a term (see empty()).
   Variable per_sentence(const Tensor& lengths) const;
 
  private:

@@ -81,12 +81,12 @@ std::vector<std::vector<Hypothesis>> beam_search(SequenceModel& model, const Dec
 
 /// Returns one hypothesis per sentence, drawn token by token. The random numbers depend only on the seed, the index of
 /// the sentence in the batch and the step. The score is the log-probability under the model, without temperature, top_k
-/// and top_p.
+/// and top_p. Throws Error unless the temperature and top_p are above 0, and top_k is not negative.
 std::vector<Hypothesis> sample(SequenceModel& model, const DecodingBatch& batch, const SamplingOptions& options);
 
 /// Forced decoding: computes the log-probability of given sentences, step by step as in beam search. batch.prefixes are
 /// the whole sentences, without </s>. Returns one hypothesis per sentence, whose score is its log-probability. The
-/// limits on the length in `options` do not apply.
+/// limits on the length in `options` do not apply. Throws Error unless each sentence has a prefix, without </s>.
 std::vector<Hypothesis> force(SequenceModel& model, const DecodingBatch& batch, DecodingOptions options = {});
 
 /// A batch for teacher forcing: the model's input, and the tokens it should predict.
@@ -95,7 +95,8 @@ struct TeacherForcingBatch {
   Tensor targets;  ///< the tokens of each sentence and </s>, padded with 0, i32 [B, T]
 };
 /// Makes a padded batch of sentences. `targets` are without <s> and </s>, which this function adds; `sources` are used
-/// as they are. `sources` is empty for a language model; otherwise it has one sentence per target.
+/// as they are. `sources` is empty for a language model; otherwise it has one sentence per target; Throws
+/// Error for another number.
 TeacherForcingBatch teacher_forcing_batch(std::span<const std::vector<std::int32_t>> sources,
                                           std::span<const std::vector<std::int32_t>> targets, std::int32_t begin = 2,
                                           std::int32_t end = 3);

@@ -1,12 +1,12 @@
 /// Attention without projections, as before the Transformer, over the inputs themselves; and combinations of several
-/// attention mechanisms. Luong et al. 2015, section 3; Watson 2019, "multi-head over arbitrary mechanisms".
+/// attention mechanisms. Luong et al. 2015, section 3; Watson 2019 (slides), where several mechanisms are the heads.
 ///
 ///   classic(sum)             o_i = Σ_j w_ij v_j, of one head; classic(sum, heads=H) splits the inputs into H heads
 ///   multi_head(sum)          o_i = [head_1; ...; head_H] W^O + b, with projections; the same as the sum alone
 ///   average(sum, sum, ...)   o_i = (o_i^1 + ... + o_i^K) / K
 ///   concat(sum, sum, ...)    o_i = [o_i^1; ...; o_i^K] W
 ///
-/// with query [B, m, d_q], key [B, n, d_k], value [B, n, d_v] and W [Σ width of o^k, width]. Each of the K mechanisms
+/// with query [B, I, d_q], key [B, J, d_k], value [B, J, d_v] and W [Σ width of o^k, width]. Each of the K mechanisms
 /// has parameters of its own. A mechanism in average(...) or concat(...) is a sum of methods, which means classic(sum)
 /// there, or one of these four combinations.
 #pragma once
@@ -24,9 +24,10 @@ namespace fovea {
 /// a method sets another score. The only parameters are those of the methods.
 class ClassicAttention : public Attention {
  public:
-  /// Throws Error unless the number of heads divides the widths of queries, keys and values.
+  /// Throws Error unless the number of heads divides the widths of queries, keys and values, and if a method changes
+  /// the width of the values or the number of key heads, or the shape's head_dim is not the width of a head's part.
   ClassicAttention(const AttentionShape& shape, PlacedMethods methods);
-  /// The output [B, m, d_v]. Throws Error for inputs whose widths differ from those of the shape.
+  /// The output [B, I, d_v]. Throws Error for inputs whose widths differ from those of the shape.
   Variable forward(const AttentionInput& input) override;
   std::int64_t output_dim() const override { return shape_.value_dim; }
   std::int64_t heads() const override { return shape_.heads; }
@@ -50,7 +51,7 @@ struct Classic {
   static constexpr MethodCard card = {"classic", "attention over the inputs themselves, without projections",
                                       "Luong et al. 2015, section 3", "o_i = sum_j w_ij v_j"};
   static void visit(OptionVisitor& visitor, Options& options);
-  /// The only one of the mechanisms, with these heads.
+  /// The only one of the mechanisms, with these heads. Throws Error for several.
   static std::unique_ptr<Attention> make(AttentionShape shape, const std::vector<AttentionFactory>& mechanisms,
                                          const Options& options);
 };
@@ -66,6 +67,7 @@ struct MultiHead {
       "multi_head", "multi-head attention with projections, as a mechanism", "Vaswani et al. 2017, section 3.2.2",
       "o_i = [head_1; ...; head_H] W^O + b, head_h = sum_j w_ij v_j of x W^Q + b, x W^K + b, x W^V + b"};
   static void visit(OptionVisitor& visitor, Options& options);
+  /// Throws Error for several mechanisms.
   static std::unique_ptr<Attention> make(AttentionShape shape, const std::vector<AttentionFactory>& mechanisms,
                                          const Options& options);
 };
@@ -79,6 +81,7 @@ class MixedAttention : public Attention {
   /// The input of mechanism k: the whole inputs, or its part of the projected inputs.
   enum class HeadInput { full, split };
 
+  /// The output [B, I, output_dim()]. Throws Error if the dimension of heads of one of these inputs has another size.
   Variable forward(const AttentionInput& input) override;
   std::int64_t heads() const override;
 
@@ -87,7 +90,7 @@ class MixedAttention : public Attention {
   /// counted from 0, reads the columns k d / K to (k + 1) d / K − 1. K must divide d; otherwise throws Error.
   MixedAttention(const char* name, const AttentionShape& shape, const std::vector<AttentionFactory>& mechanisms,
                  HeadInput head_input);
-  /// The result, from the outputs of all mechanisms, each [B, m, its width].
+  /// The result, from the outputs of all mechanisms, each [B, I, its width].
   virtual Variable combine(const std::vector<Variable>& outputs) const = 0;
   std::int64_t mechanisms() const { return static_cast<std::int64_t>(mechanisms_.size()); }
   std::int64_t value_dim() const;  ///< sum of the widths of all mechanisms' outputs
@@ -110,6 +113,7 @@ class AverageAttention : public MixedAttention {
   static constexpr MethodCard card = {"average", "the mean of several mechanisms' outputs", "Watson 2019",
                                       "o_i = (o_i^1 + ... + o_i^K) / K"};
   static void visit(OptionVisitor& visitor, Options& options);
+  /// Throws Error if the mechanisms' outputs differ in width.
   AverageAttention(const AttentionShape& shape, const std::vector<AttentionFactory>& mechanisms,
                    const Options& options);
   std::int64_t output_dim() const override { return mechanism(0).output_dim(); }

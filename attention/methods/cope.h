@@ -9,7 +9,7 @@
 /// factor 1 / sqrt(D); q · e has none, as in the authors' listing. Biases do not affect the gates. The sum over k has
 /// only keys that i may see by lengths, causality and AttentionInput::allowed; hard windows do not change it. Positions
 /// are counted from a key to a later query, so the method is defined in the self-attention of a decoder only. The heads
-/// of a layer share e.
+/// of a layer share e, whose initial values are 0: at first the method is plain attention. p is [B, H, I, J].
 #pragma once
 #include "attention/method.h"
 
@@ -28,7 +28,9 @@ class ContextualPositions : public LocalnessMethod {
     visitor.integer("longest", options.longest, 1, 65536, "the largest position; larger sums of gates are clipped");
   }
 
+  /// Throws Error unless the place is a decoder's self-attention.
   ContextualPositions(const MethodShape& shape, const Options& options);
+  /// Throws Error unless the attention is causal.
   void add_terms(const AttentionContext& in, Plan& plan) override;
 
  private:

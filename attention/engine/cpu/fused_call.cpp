@@ -58,8 +58,8 @@ void FusedCall<T>::exclude(const StripRows<T>& rows, T* strip, T by) const {
 
 namespace {
 
-/// The plan with the scores of all heads. The default_score() of some heads reads slices of queries and keys, and
-/// second derivatives are those of the very slices that the engine has read.
+/// The plan with a score for every head. Heads for which no method sets a score get default_score(), which reads slices
+/// of queries and keys. The engine and the second derivatives must use the same slices, so they are made once, here.
 std::shared_ptr<const Plan> with_all_scores(const std::shared_ptr<const Plan>& plan, const AttentionContext& in) {
   if (plan->scores.empty()) return plan;
   auto complete = std::make_shared<Plan>(*plan);

@@ -313,7 +313,8 @@ class ThreadOfPass {
       if (to != from) copy(from, to);
       return;
     }
-    // windows write the visible pairs only, but products with the values read the hull
+    // A window writes only the pairs that a row sees. The product with the values reads the hull, all keys that any row
+    // of the strip sees, so the rest of the hull becomes 0.
     if (t >= call_.biases && to != from) clear_outside_of_keys(to);
     for_intervals([&](const StripRows<T>& rows, std::int64_t at, std::int64_t plane) {
       WorkspaceScope taken(space_);

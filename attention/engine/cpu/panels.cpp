@@ -157,7 +157,7 @@ void Panels<T>::multiply_slices(std::int64_t m, T alpha, MatrixView<const Factor
   for_slices(part, [&](const Slice& slice) {
     T keep = beta;
     std::int64_t k = part.k_begin;
-    do {  // at least once: a part without rows of b gives c = beta c
+    do {  // at least once: if the part has no rows of b, the product is 0, and c is still multiplied by beta
       multiply_slice(slice, rows_from<Factor>(slice, k), std::min(k_block, part.k_end - k), m, alpha,
                      a.from(0, k - part.k_begin), keep, c);
       keep = 1;
