@@ -62,12 +62,4 @@ void require_between(const char* what, const char* which, const Tensor& index, s
 /// [0, 1]", where `must` is "must be in [0, 1]". On a GPU it is thrown when the host next waits.
 void require_everywhere(const char* what, const char* which, const Tensor& holds, const char* must);
 
-/// Whether `a` and `b` have the same shape, and the same strides in all dimensions of more than one element.
-inline bool has_same_layout(const Tensor& a, const Tensor& b) {
-  if (a.shape() != b.shape()) return false;
-  for (int d = 0; d < a.rank(); ++d)
-    if (a.size(d) > 1 && a.strides()[d] != b.strides()[d]) return false;
-  return true;
-}
-
 }  // namespace fovea
