@@ -193,7 +193,12 @@ LoadedKernel load(const char* name, const std::string& text, const char* kernel,
   CUmodule module = nullptr;  // stays loaded until the program ends
   CUfunction found = nullptr;
   const Compiled compiled = code_of(name, text);
-  check_driver(driver().load(&module, compiled.code.data()), name);
+  CUresult loaded = driver().load(&module, compiled.code.data());
+  if (loaded == CUDA_ERROR_OUT_OF_MEMORY) {
+    release_cache(Device::cuda);
+    loaded = driver().load(&module, compiled.code.data());
+  }
+  check_driver(loaded, name);
   check_driver(driver().find(&found, module, kernel), name);
   if (shared_bytes > default_shared_bytes)
     check_driver(
@@ -215,7 +220,13 @@ LoadedKernel kernel_of(const char* name, const std::string& text, const char* ke
     if (is_first) found->second = std::async(std::launch::deferred, load, name, std::cref(text), kernel, shared_bytes);
     made = found->second;
   }
-  return made.get();  // compiles, in the first thread that comes here
+  try {
+    return made.get();  // compiles, in the first thread that comes here
+  } catch (...) {       // the next call tries again: there may be memory then
+    std::lock_guard lock(mutex);
+    kernels.erase(text);
+    throw;
+  }
 }
 
 }  // namespace

@@ -46,11 +46,11 @@ class Batch {
     const std::int64_t count = addresses.size(1);
     const auto* at = addresses.data<std::int64_t>();
     auto matrices = [&](std::int64_t k) { return reinterpret_cast<const void* const*>(at + k * count); };
-    check_blas(
-        cublasGemmBatchedEx(blas(), b_.operation, a_.operation, n_, m_, k_, &alpha_, matrices(2), element, b_.leading,
-                            matrices(1), element, a_.leading, &beta_, const_cast<void* const*>(matrices(0)), element,
-                            leading_, blas_size(count), compute(), CUBLAS_GEMM_DEFAULT),
-        "cublasGemmBatchedEx");
+    check_blas(cublasGemmBatchedEx(blas(), b_.operation, a_.operation, n_, m_, k_, &alpha_, matrices(2), element,
+                                   b_.leading, matrices(1), element, a_.leading, &beta_,
+                                   const_cast<void* const*>(matrices(0)), element, leading_, blas_size(count),
+                                   may_round() ? compute() : CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT),
+               "cublasGemmBatchedEx");
     launched("gemm", bytes(loop_.shape));
   }
 
@@ -80,6 +80,17 @@ class Batch {
     const auto m = std::int64_t{m_}, n = std::int64_t{n_}, k = std::int64_t{k_};
     return static_cast<std::int64_t>(sizeof(T)) *
            (matrices(1) * m * k + matrices(2) * k * n + (beta_ == T(0) ? 1 : 2) * shape.elements() * m * n);
+  }
+
+  /// Whether cuBLAS may round factors of by_address() to bf16. It asks for matrices at multiples of 16 bytes where k is
+  /// a multiple of 4, and cannot look at addresses that lie in device memory.
+  bool may_round() const {
+    if (!is_f32 || k_ % 4 != 0) return true;
+    auto bits = reinterpret_cast<std::uintptr_t>(first_.c) | reinterpret_cast<std::uintptr_t>(first_.a) |
+                reinterpret_cast<std::uintptr_t>(first_.b);
+    for (const Shape& strides : loop_.strides)
+      for (const std::int64_t stride : strides) bits |= static_cast<std::uintptr_t>(stride) * sizeof(T);
+    return bits % 16 == 0;
   }
 
   static constexpr bool is_f32 = std::is_same_v<T, float>;

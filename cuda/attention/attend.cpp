@@ -75,10 +75,12 @@ const char* missing(const TileCall& call) {
   // A tile has whole segments, and would read the bits of two groups.
   if (call.dropout.probability > 0 && 16 % lowered.segment != 0 && lowered.values.size(2) > DropoutMask::group)
     return "dropout of a window whose segments are not of 1, 2, 4, 8 or 16 keys";
-  if (!lowered.sources.empty() || lowered.hidden_weight.defined())
+  if (!lowered.sources.empty() || lowered.hidden_weight.defined() || lowered.values.dtype() == DType::f64)
     for (const Kernel& kernel : kernels_of(call))
       if (shared_bytes_of(kernel, call) > most_shared_bytes())
-        return lowered.sources.empty() ? "a hidden layer of this width" : "a window of heads of this width";
+        return !lowered.sources.empty()          ? "a window of heads of this width"
+               : lowered.hidden_weight.defined() ? "a hidden layer of this width"
+                                                 : "f64 heads of this width";
   if (captures.size() > most_captures) return "a formula of so many tensors";
   if (std::count_if(captures.begin(), captures.end(), [](auto& x) { return x.indexing == Indexing::offset; }) >
       most_slots)

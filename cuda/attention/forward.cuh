@@ -35,7 +35,7 @@ struct RunningSoftmax {
     for (int lane_row = 0; lane_row < lane_rows; ++lane_row) {
       largest[lane_row] = largest_of_row(largest[lane_row]);
       const T base = largest[lane_row] == minus_infinity<T>() ? T(0) : largest[lane_row];
-      shrink[lane_row] = exponential<Spec>(maximum[lane_row], base);
+      shrink[lane_row] = change_of_maximum<Spec>(maximum[lane_row], largest[lane_row]);
       maximum[lane_row] = largest[lane_row];
       total[lane_row] *= shrink[lane_row], weight[lane_row] *= shrink[lane_row];
       largest[lane_row] = base;
@@ -295,7 +295,7 @@ class ForwardBlock : BlockOfRows<Spec, true, ForwardMemory> {
       if (spec_.has_sink()) {
         const T sink = call_.sink[h_ * call_.sink_step], larger = sink > maximum ? sink : maximum;
         const T base = larger == minus_infinity<T>() ? T(0) : larger;
-        shrink = exponential<Spec>(maximum, base);
+        shrink = change_of_maximum<Spec>(maximum, larger);
         total = total * shrink + exponential<Spec>(sink, base);
         maximum = larger;
       }

@@ -54,14 +54,23 @@ using ::exp, ::log, ::tanh;
 /// exp(x − base), where Spec::is_approximate() with the error of exponent_to_base_2().
 template <class Spec, class T>
 __device__ inline T exponential(T x, T base) {
-#ifndef FOVEA_CUDA_ON_HOST
   if constexpr (Spec::is_approximate() && sizeof(T) == 4) {
-    float power;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(exponent_to_base_2(x, base)));
+    float power = exponent_to_base_2(x, base);
+#ifdef FOVEA_CUDA_ON_HOST
+    power = std::exp2(power);
+#else
+    asm("ex2.approx.ftz.f32 %0, %0;" : "+f"(power));
+#endif
     return power;
   }
-#endif
   return exp(x - base);
+}
+/// exp(before − now), by which sums relative to the maximum `before` become sums relative to the maximum `now`. It is 1
+/// where the maximum has not changed: an approximate exponential of 0 keeps the rounding of base · log2 e, which would
+/// multiply the sums once more in each tile. `now` may be −inf only if `before` is.
+template <class Spec, class T>
+__device__ inline T change_of_maximum(T before, T now) {
+  return before == now ? T(1) : exponential<Spec>(before, now);
 }
 template <class T>
 __device__ inline T minus_infinity() {

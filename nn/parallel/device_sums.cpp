@@ -20,6 +20,14 @@ DeviceSum::DeviceSum(ProcessGroup& group, DeviceSums& sums, SharedSum& sum) : gr
   sums_.begin(sum.own);
 }
 
+DeviceSum::~DeviceSum() {
+  if (is_awaited_) return;
+  try {
+    sums_.wait();
+  } catch (const Error&) {  // the device is lost, and nothing runs on it
+  }
+}
+
 void DeviceSum::wait() {
   // Which sections have a share is known to the hosts, which tell each other; they do not wait for the GPUs.
   const std::string_view own(reinterpret_cast<const char*>(sum_.has_own.data()), sum_.has_own.size());
@@ -27,6 +35,7 @@ void DeviceSum::wait() {
   for (const std::string& one : group_.gather(own))
     for (std::size_t s = 0; s < one.size(); ++s) has_share[s] |= static_cast<std::uint8_t>(one[s]);
   sums_.wait();
+  is_awaited_ = true;
   for (std::size_t s = 0; s < sum_.sections.size(); ++s) {
     if (!has_share[s]) continue;
     const std::int64_t first = sum_.sections[s].first, end = first + sum_.sections[s].size;

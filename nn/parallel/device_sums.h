@@ -25,6 +25,8 @@ std::unique_ptr<DeviceSums> start_device_sums(ProcessGroup& group);
 class DeviceSum final : public PendingSum {
  public:
   DeviceSum(ProcessGroup& group, DeviceSums& sums, SharedSum& sum);
+  /// A sum that nobody has waited for, because a backward pass has thrown: kernels that may get the memory wait for it.
+  ~DeviceSum() override;
   bool progress() override { return false; }  // the GPU works without the host
   void wait() override;
 
@@ -32,6 +34,7 @@ class DeviceSum final : public PendingSum {
   ProcessGroup& group_;
   DeviceSums& sums_;
   SharedSum& sum_;
+  bool is_awaited_ = false;
 };
 
 }  // namespace fovea

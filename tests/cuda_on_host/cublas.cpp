@@ -1,4 +1,7 @@
 // cuBLAS's products on the host: operations in a stream's queue that multiply with the CPU's tiles.
+#include <cstdint>
+#include <stdexcept>
+
 #include "tests/cuda_on_host/cublas_v2.h"
 #include "tests/cuda_on_host/matrix.h"
 #include "tests/cuda_on_host/runtime.h"
@@ -120,7 +123,11 @@ cublasStatus_t cublasGemmBatchedEx(cublasHandle_t handle, cublasOperation_t tran
                         beta,
                         {a_type, b_type, c_type},
                         compute},
-                       [=](long long k, long long) {
-                         return Addresses{a[k], b[k], c[k]};
+                       [=](long long number, long long) {
+                         for (const void* address : {a[number], b[number], static_cast<const void*>(c[number])})
+                           if (compute == CUBLAS_COMPUTE_32F_FAST_16BF && k % 4 == 0 &&
+                               reinterpret_cast<std::uintptr_t>(address) % 16 != 0)
+                             throw std::runtime_error("cublasGemmBatchedEx: a matrix at no multiple of 16 bytes");
+                         return Addresses{a[number], b[number], c[number]};
                        });
 }

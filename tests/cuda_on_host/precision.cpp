@@ -45,4 +45,23 @@ BOOST_AUTO_TEST_CASE(approximate_exponentials_are_as_precise_as_the_page_says) {
   BOOST_TEST(largest_error(128) < 0x1p-16);
 }
 
+struct Approximate {
+  static constexpr bool is_approximate() { return true; }
+};
+
+BOOST_AUTO_TEST_CASE(a_maximum_that_has_not_changed_changes_nothing) {
+  std::mt19937_64 generator(7);
+  std::uniform_real_distribution<float> logit(-128, 128);
+  int inexact = 0;
+  for (int k = 0; k < 1000; ++k) {
+    const float maximum = logit(generator);
+    BOOST_TEST((cuda::change_of_maximum<Approximate>(maximum, maximum) == 1.0F));
+    inexact += cuda::exponential<Approximate>(maximum, maximum) != 1.0F;
+  }
+  BOOST_TEST(inexact > 100);  // what a product of 1000 tiles would be made of
+  constexpr float nothing = -std::numeric_limits<float>::infinity();
+  BOOST_TEST((cuda::change_of_maximum<Approximate>(nothing, nothing) == 1.0F));
+  BOOST_TEST((cuda::change_of_maximum<Approximate>(nothing, 3.0F) == 0.0F));
+}
+
 BOOST_AUTO_TEST_SUITE_END()

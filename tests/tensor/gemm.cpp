@@ -380,6 +380,16 @@ BOOST_AUTO_TEST_CASE(bf16_mode_is_within_one_part_in_128_of_f32_and_large_produc
   }
 }
 
+// Heads of an odd width, side by side in memory, begin at any address.
+BOOST_AUTO_TEST_CASE(bf16_mode_multiplies_matrices_at_any_address) {
+  Settings restored;
+  set_matmul_precision(Precision::bf16);
+  const Tensor weights = random({3, 5, 4, 8}, DType::f32),
+               values = random({3, 8, 5 * 7}, DType::f32).reshape({3, 8, 5, 7}).transpose(1, 2);
+  const Tensor expected = by_definition(weights, values, Tensor::zeros({3, 5, 4, 7}, DType::f32), 1, 0);
+  BOOST_TEST(largest_difference(matmul(weights, values), expected) < 0.1);
+}
+
 BOOST_AUTO_TEST_CASE(bf16_mode_sees_changes_and_views_of_what_it_has_rounded, *where_every_product_is_rounded()) {
   Settings restored;
   set_matmul_precision(Precision::bf16);
