@@ -302,9 +302,9 @@ class Beam {
   }
 
  private:
-  /// Returns the score of a hypothesis of `tokens` tokens, counting </s>.
   /// The number of tokens for score() of a hypothesis that lives on after this step: it has no </s> to leave out.
   std::size_t live_length(const Decoding& decoding) const { return decoding.length() + (options_.count_end ? 1 : 2); }
+  /// Returns the score of a hypothesis of `tokens` tokens, counting </s>.
   double score(double log_probability, std::size_t tokens) const {
     double length = static_cast<double>(tokens) - (options_.count_end ? 0 : 1);
     return log_probability / std::pow(std::max(length, 1.0), options_.length_penalty);

@@ -95,7 +95,7 @@ struct TeacherForcingBatch {
   Tensor targets;  ///< the tokens of each sentence and </s>, padded with 0, i32 [B, T]
 };
 /// Makes a padded batch of sentences. `targets` are without <s> and </s>, which this function adds; `sources` are used
-/// as they are. `sources` is empty for a language model; otherwise it has one sentence per target; Throws
+/// as they are. `sources` is empty for a language model; otherwise it has one sentence per target. Throws
 /// Error for another number.
 TeacherForcingBatch teacher_forcing_batch(std::span<const std::vector<std::int32_t>> sources,
                                           std::span<const std::vector<std::int32_t>> targets, std::int32_t begin = 2,

@@ -56,8 +56,8 @@ void Optimizer::step(double rate, const Tensor& gradient_scale) {
       groups[{parameters_[k].rate, decays ? 1 : 0}].push_back(k);
       ++updates_of_[k];
     }
-  for (const auto& [factors, positions] : groups)
-    update(positions, rate * factors.first, factors.second, gradient_scale);
+  const Tensor scale = gradient_scale.defined() ? gradient_scale.reshape({}) : Tensor();
+  for (const auto& [factors, positions] : groups) update(positions, rate * factors.first, factors.second, scale);
 }
 
 void Optimizer::zero_grad() {
@@ -131,10 +131,10 @@ Lion::Options checked(const Lion::Options& options) {
   return options;
 }
 
-/// The scale of the gradients as the last operand of a step, for parameters of f32 and of f64.
+/// The scale of the gradients as the last operand of a step, [], for parameters of f32 and of f64.
 std::array<Tensor, 2> scales_by_type(const Tensor& scale, Device device) {
-  if (!scale.defined()) return {constant(1, DType::f32, device), constant(1, DType::f64, device)};
-  return {scale.to(DType::f32), scale};
+  const Tensor number = (scale.defined() ? scale : constant(1, DType::f64, device)).reshape({});
+  return {number.to(DType::f32), number};
 }
 
 }  // namespace

@@ -33,16 +33,23 @@ void run_map(const MapFormula& formula, const void* functor, const MapGroup& gro
 }
 
 void run_several(const MapFormula& formula, const void* functor, std::vector<MapGroup>& groups, int shared_inputs) {
+  const int own_inputs = formula.inputs - shared_inputs;
   for (const MapGroup& group : groups) {
     const Tensor& first = *group.out[0];
-    require_operands(formula.name, first, group.in, formula.inputs);
+    require_operands(formula.name, first, group.in, own_inputs);
     require_operands(formula.name, first, group.out, formula.results);
+    for (int k = own_inputs; k < formula.inputs; ++k) {
+      const Tensor& x = *group.in[k];
+      require(x.defined() && x.elements() == 1 && x.dtype() == first.dtype() && x.device() == first.device(),
+              "{}: operand {} is {}; it must be one number, {} on {}", formula.name, k + 1, x, name(first.dtype()),
+              name(first.device()));
+    }
     for (int k = 1; k < formula.results; ++k) {
       require_own_elements(formula.name, *group.out[k]);
       require(group.out[k]->shape() == first.shape(), "{}: the results are {} and {}; they must agree in shape",
               formula.name, first, *group.out[k]);
     }
-    for (int k = 0; k < formula.inputs - shared_inputs; ++k)
+    for (int k = 0; k < own_inputs; ++k)
       require(group.in[k]->shape() == first.shape(), "{}: operand {} is {}, the result {}; they must agree in shape",
               formula.name, k + 1, *group.in[k], first);
     require(first.device() == groups[0].out[0]->device(), "{}: results on two devices, {} and {}; move one of them",

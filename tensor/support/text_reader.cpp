@@ -46,7 +46,7 @@ double TextReader::required_number() {
   if (const std::optional<double> value = number<double>()) return *value;
   double value = 0;
   std::string_view from = rest();
-  if (from.starts_with('+')) from.remove_prefix(1);
+  if (from.starts_with('+') && !from.starts_with("+-")) from.remove_prefix(1);
   const auto [end, error] = std::from_chars(from.data(), from.data() + from.size(), value);
   if (error != std::errc::result_out_of_range) expected("a number");
   constexpr std::size_t most_shown = 20;

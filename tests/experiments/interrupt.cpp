@@ -70,6 +70,21 @@ BOOST_AUTO_TEST_CASE(an_inner_guard_changes_nothing_and_a_new_one_starts_afresh)
   BOOST_TEST(status == 0);
 }
 
+BOOST_AUTO_TEST_CASE(mpirun_may_pass_a_signal_on_behind_the_guard) {
+  int status = status_in_child([] {
+    if (!std::freopen("/dev/null", "w", stderr)) return 99;
+    std::signal(SIGUSR1, SIG_DFL);
+    {
+      InterruptGuard guard;
+      std::raise(SIGUSR1);
+      if (Interrupted("").exit_status() != 128 + SIGUSR1) return 1;
+    }
+    std::raise(SIGUSR1);
+    return 0;
+  });
+  BOOST_TEST(status == 0);
+}
+
 BOOST_AUTO_TEST_CASE(a_signal_is_handled_on_a_stack_of_its_own) {  // matrix products use the stack pointer otherwise
   int status = status_in_child([] {
     InterruptGuard guard;

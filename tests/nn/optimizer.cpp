@@ -415,6 +415,23 @@ BOOST_AUTO_TEST_CASE(the_clip_scale_bounds_the_norm_of_the_mean) {
              "optimizer: the gradient scale is f32 []; it must be f64 []");
 }
 
+BOOST_AUTO_TEST_CASE(a_parameter_may_be_a_number) {
+  class Temperature : public Module {
+   public:
+    Temperature() : value(parameter("value", {}, Initializer::ones())) {}
+    Variable value;
+  };
+  for (const Case& c : all_optimizers())
+    for (const Tensor& scale : {Tensor(), here(Tensor::full({1}, 1, DType::f64))}) {
+      Temperature model;
+      model.to(test_device());
+      model.initialise(1);
+      model.value.set_grad(here(Tensor::full({}, 2)));
+      c.make(model.parameters())->step(0.1, scale);
+      BOOST_TEST(model.value.item() < 1);
+    }
+}
+
 BOOST_AUTO_TEST_CASE(a_clipped_step_takes_no_wait) {
   Parameters model;
   randomise(model);

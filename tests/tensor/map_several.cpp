@@ -98,6 +98,15 @@ BOOST_AUTO_TEST_CASE(what_does_not_fit_is_named) {
   BOOST_TEST(refusal({p, g.to(DType::f64)}) ==
              "adam_step: the operands differ: f32 [130]" + on + " and f64 [130]" + on + "; cast or move one of them");
   BOOST_TEST(refusal({p, {}}) == "adam_step: operand 1 is undefined");
+  Tensor out = p.clone();
+  for (const Tensor& scale : {g, number(1).to(DType::f64), Tensor()})
+    BOOST_TEST(message_of([&] {
+                 map_several(plain_step, {&out}, {&g, &p, &scale});
+               }) == fmt::format("sgd_step: operand 3 is {}; it must be one number, f32{}", scale, on));
+  const Tensor one_in_a_row = number(1).reshape({1});
+  Tensor scalar = number(3);
+  map_several(plain_step, {&scalar}, {&scalar, &scalar, &one_in_a_row});
+  BOOST_TEST(scalar.item() == 0);
 }
 
 BOOST_AUTO_TEST_CASE(threads_do_not_matter_and_repetition_allocates_nothing) {

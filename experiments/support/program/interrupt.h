@@ -8,11 +8,13 @@ namespace fovea {
 /// While a guard exists, the first Ctrl-C (SIGINT), SIGTERM, SIGHUP or SIGUSR1 prints `notice`, unless it is empty, on
 /// standard error and makes interrupted() true; a second SIGINT or SIGTERM ends the process at once. SIGHUP says that
 /// the terminal or the parent is gone, perhaps several times; schedulers of clusters announce the end of a job with
-/// SIGUSR1, and mpirun passes it on. The destructor restores the previous handlers. Guards may be nested: only the
+/// SIGUSR1, and mpirun passes it on. The destructor restores the previous handlers, but for a SIGUSR1
+/// that has arrived, which is ignored from then on. Guards may be nested: only the
 /// outermost has an effect. A signal that the process ignored from its start stays ignored.
 class InterruptGuard {
  public:
-  explicit InterruptGuard(std::string notice = "stopping at the next step (Ctrl-C again ends at once)");
+  static constexpr const char* usual_notice = "stopping at the next step (Ctrl-C again ends at once)";
+  explicit InterruptGuard(std::string notice = usual_notice);
   ~InterruptGuard();
   InterruptGuard(const InterruptGuard&) = delete;
   InterruptGuard& operator=(const InterruptGuard&) = delete;

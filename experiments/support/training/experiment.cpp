@@ -304,6 +304,8 @@ void ExperimentBase::train(const PairData& data, const Body& body) {
 /// Makes the runs of this process one after another.
 void ExperimentBase::make_here(const PairData& data, const Body& body) {
   const std::vector<std::size_t> own = flags_.own_runs(plans_.size());
+  // One for all runs: a signal during a test is still there when the next run would begin.
+  const InterruptGuard guard(processes().is_first() ? InterruptGuard::usual_notice : "");
   double seconds = 0;
   std::int64_t trained = 0;
   std::vector<Run> finished;
@@ -327,6 +329,10 @@ void ExperimentBase::make_here(const PairData& data, const Body& body) {
     save_result(result);
     seconds += (SpentTime::until_now() - before).wall;
     ++trained;
+    if (at + 1 < own.size() && interrupted_anywhere())
+      throw Interrupted(fmt::format("stopped with {} of {} finished; --resume {} continues",
+                                    std::ssize(finished) + trained, counted(own.size(), "run"),
+                                    directory_->path().string()));
   }
   for (const Run& run : finished) begin_training(run);  // remembers what it was told
 }

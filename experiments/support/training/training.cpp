@@ -72,7 +72,7 @@ void TrainingOptions::add_to(Cli& cli) {
          "without: 0.99")
       .range(0, 0.999999);
   cli.rare("--epsilon", optimizer.epsilon, "of adam and adamw: added to the root of the mean square; without: 1e-9")
-      .positive();
+      .range(1e-30, 1);  // a smaller one may count as 0 in f32, and 0 / 0 is NaN
   cli.rare("--checkpoint-every", checkpoint_every, "steps between checkpoints").at_least(1);
   cli.option("--seed", seed, "seed of initial values, order of batches and dropout");
   cli.rare("--precision", precision,
@@ -422,10 +422,23 @@ TrainingResult Training::finish(const DevScores& dev_scores) {
         fmt::format("training diverged: the development set's {} was not a finite number at any evaluation; a "
                     "smaller learning rate (--schedule) may help",
                     now_.score_name));
-  if (is_first_) load_state(model_, directory_.best());
+  if (is_first_) load_best();
   share(state(model_));
   model_.train(false);
   return so_far();
+}
+
+/// A run that was killed may have left the model of a later evaluation, to which this one has not come: with a smaller
+/// --patience, or numbers that another device has rounded otherwise.
+void Training::load_best() {
+  const std::filesystem::path best = directory_.best();
+  const std::int64_t update =
+      options_.average > 0 ? now_.best_update : metadata(read_safetensors(best), best, "update").get<std::int64_t>();
+  require(update == now_.best_update,
+          "{}: has the model of update {}, from before this run was killed, and not the best one, that of update {}; "
+          "--resume as before (--patience, --updates, --device, --threads) finds it again",
+          best.string(), update, now_.best_update);
+  load_state(model_, best);
 }
 
 // ---- Checkpoints
@@ -467,6 +480,7 @@ void Training::save() {
                       {{"run", nlohmann::json(state).dump()}, {"configuration", text_of(run_.configuration)}});
   }
   remove_old_models();
+  if (shared_) is_true_in_first_process([] { return true; });  // no process ends before the checkpoint is there
 }
 
 void Training::restore() {
@@ -521,7 +535,7 @@ void Training::require_known_best(const std::string& checkpoint, const Json& bef
   if (now_.best_update == 0 || options_.average > 0) return;
   require_there(directory_.best());
   const auto update = metadata(read_safetensors(directory_.best()), directory_.best(), "update").get<std::int64_t>();
-  const bool comes_again = update <= options_.updates && is_evaluated(update);
+  const bool comes_again = update <= options_.updates && is_evaluated(update) && !out_of_patience();
   require(update == now_.best_update || comes_again || (is_unchanged("updates") && is_unchanged("evaluate-every")),
           "{}: was written before {}, which has the model of update {}: resume first with the --updates and "
           "--evaluate-every that the run had",
