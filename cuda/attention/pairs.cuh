@@ -42,7 +42,7 @@ namespace fovea::cuda {
 /// at most 16, and more in proportion to them.
 __device__ inline float exponent_to_base_2(float x, float base) {
   constexpr float log2_e = 1.44269504f;
-  return x * log2_e - base * log2_e;
+  return fmaf(x, log2_e, -(base * log2_e));
 }
 
 #ifdef FOVEA_CUDA_ON_HOST

@@ -225,6 +225,23 @@ BOOST_AUTO_TEST_CASE(processes_one_after_the_other_say_how_many_runs_are_finishe
   BOOST_TEST(report.find("\na ") < report.find("\nb "), report);
 }
 
+BOOST_AUTO_TEST_CASE(a_signal_during_the_test_of_a_run_stops_before_the_next_one) {
+  Folder folder;
+  const fs::path out = folder / "out";
+  Process process("tagging",
+                  {"--data", "generated:train=20,dev=5,test=20000", "--updates", "2", "--layers", "1", "--model-dim",
+                   "8", "--heads", "2", "--compare", "global; gaussian", "--out", out.string()});
+  BOOST_TEST(becomes_true([&] { return fs::exists(out / "global-seed-1" / "checkpoint.safetensors"); }));
+  process.signal(SIGINT);
+  const Ended stopped = process.end();
+  BOOST_TEST(stopped.status == 130);
+  BOOST_TEST(
+      stopped.err.ends_with("tagging: stopped with 1 of 2 runs finished; --resume " + out.string() + " continues\n"),
+      stopped.err);
+  BOOST_TEST(fs::exists(out / "global-seed-1" / "result.json"));
+  BOOST_TEST(!fs::exists(out / "gaussian-seed-1" / "log.jsonl"));
+}
+
 BOOST_AUTO_TEST_CASE(a_run_that_a_living_process_makes_is_refused) {
   Folder folder;
   const fs::path out = folder / "out";

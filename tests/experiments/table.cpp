@@ -141,9 +141,8 @@ BOOST_AUTO_TEST_CASE(specifications_without_spaces_are_broken_behind_their_signs
   table.row({"window(use=additive,segment=5,layers=1-2)+relative(clip=16)+sinks(learned=true)", "1"});
   for (int c = 0; c < 3; ++c) table.row({"global", std::string(70, 'x')});
   const std::string text = table.text();
-  BOOST_TEST(
-      contains(text, "window(use=additive,segment=5,   1\nlayers=1-2)+relative(clip=16)+\nsinks(learned=true)\n"),
-      text);
+  BOOST_TEST(contains(text, "\nwindow(use=additive,segment=5,layers=1-2)+relative("), text);
+  BOOST_TEST(contains(text, "\nclip=16)+sinks(learned=true)\n"), text);
 }
 
 BOOST_AUTO_TEST_CASE(columns_of_the_highest_rank_are_left_out_first) {

@@ -202,7 +202,7 @@ std::vector<std::string> ParallelCorpus::fields_of(const fs::path& file) const {
   require(!options_.needs_source || (!source.empty() && !target.empty()),
           "--{} is missing: --source and --target choose two fields of '{}'", source.empty() ? "source" : "target",
           file.string());
-  return source.empty() ? std::vector{target} : std::vector{source, target};
+  return split_list(source.empty() ? target : source + "," + target);
 }
 
 void ParallelCorpus::choose_files(const FileSets& targets, const fs::path& directory, const std::string& train_set) {

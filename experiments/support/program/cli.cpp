@@ -478,8 +478,6 @@ void Cli::configure_from(Entry& entry, const std::string& name) {
   require(exists, "{} {}: there is no such file or directory", entry.flag(), name);
   bool is_run = std::filesystem::is_directory(path);
   if (is_run && is_hugging_face(path)) return configure(hugging_face_flags(path, *this), path.string());
-  require(is_run || entry.name == "config", "{} {}: is a file, expected the directory that a training left",
-          entry.flag(), name);
   if (is_run) path /= "config.json";
   require(!is_run || std::filesystem::exists(path), "{} {}: not the directory of a run: it has no config.json",
           entry.flag(), name);

@@ -149,7 +149,9 @@ RunDirectory RunDirectory::create(const std::string& program, const fs::path& ou
 
 RunDirectory RunDirectory::resume(const fs::path& path, Access access) {
   std::error_code error;
-  require(fs::is_directory(path, error), "--resume {}: there is no such directory", path.string());
+  require(fs::is_directory(path, error), "--resume {}: {}", path.string(),
+          fs::exists(path, error) ? "is a file, expected the directory that a training left"
+                                  : "there is no such directory");
   return {path, access};
 }
 

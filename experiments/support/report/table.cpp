@@ -57,7 +57,7 @@ std::vector<std::string> folded(const std::string& text, std::size_t width) {
     if (display_width(line) <= most)
       lines.emplace_back(line);
     else
-      std::ranges::move(broken_behind(",+(=/_", line, most), std::back_inserter(lines));
+      std::ranges::move(broken_behind(",+(/_", line, most), std::back_inserter(lines));
   }
   return lines;
 }
