@@ -1,6 +1,7 @@
 #include "cuda/compiled.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <functional>
 #include <future>
 #include <map>
@@ -9,6 +10,7 @@
 
 #include <cuda.h>
 #include <cudaTypedefs.h>
+#include <dlfcn.h>
 #include <nvrtc.h>
 
 #include "cuda/carried_headers.h"
@@ -164,6 +166,14 @@ struct Compiled {
   int spilled_bytes;
 };
 
+/// The file of NVRTC and its size: an update of the same version may compile otherwise.
+std::string compiler_file() {
+  Dl_info file{};
+  if (::dladdr(reinterpret_cast<const void*>(&nvrtcVersion), &file) == 0 || file.dli_fname == nullptr) return "";
+  std::error_code unknown;
+  return fmt::format("{}, {} bytes\n", file.dli_fname, std::filesystem::file_size(file.dli_fname, unknown));
+}
+
 /// The code of a text for this process's GPU: what a program has kept, or else compiled now, and kept. The first line
 /// of what is kept has the number of spilled bytes.
 Compiled code_of(const char* name, const std::string& text) {
@@ -171,6 +181,7 @@ Compiled code_of(const char* name, const std::string& text) {
   int major = 0, minor = 0;
   check_nvrtc(nvrtcVersion(&major, &minor), name);
   std::string key = fmt::format("spilled bytes, code of NVRTC {}.{} for sm_{}\n", major, minor, device_architecture());
+  key += compiler_file();
   for (const char* option : compile_options) key += fmt::format("{}\n", option);
   for (const CarriedHeader& header : carried_headers) key += header.text;
   key += text;

@@ -91,7 +91,6 @@ std::vector<TextScore> scores_of(const TextFile& system, std::span<const TextFil
 void check_effects(const ScoreOptions& options) {
   const TextMetricOptions usual;
   const std::vector<std::string> metrics = split_list(options.metrics);
-  require(!metrics.empty(), "--metrics: expected a metric; --list describes them");
   const auto check = [&](const char* flag, bool is_given, const char* metric) {
     if (is_given && std::ranges::count(metrics, metric) == 0)
       warn_without_effect({flag}, fmt::format("only --metrics {} reads it", metric));

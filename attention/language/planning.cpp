@@ -80,7 +80,8 @@ PlannedMethod plan_method(const std::string& text, const MethodText& written) {
 void refuse_options_of_heads(const std::string& text, const MethodText& heads) {
   for (const OptionText& option : heads.options)
     fail_at(text, option.name_column, "heads(...) has no option " + in_quotes(option.name),
-            "; give it to methods inside, as in heads(gaussian(layers=1)*4)");
+            option.name == "heads" ? "; it assigns all heads"
+                                   : "; give it to methods inside, as in heads(gaussian(layers=1)*4)");
 }
 
 std::vector<PlannedGroup> plan_sum(const std::string& text, const std::vector<MethodText>& sum) {
@@ -244,14 +245,14 @@ PlannedMechanism plan_mechanism(const std::string& text, const std::vector<Metho
             shape.heads = 1;
             return make(shape);
           },
-          1, sum.size()};
+          1, all_methods(sum).size()};
 }
 
 PlannedMechanism plan_combination(const std::string& text, const MethodText& written) {
-  constexpr std::size_t most_sums = 1024, most_methods = 8192;
+  constexpr std::size_t most_sums = 1024, most_methods = 4096;
   const bool projected = written.name == MultiHead::card.name, one = projected || written.name == Classic::card.name;
   const auto plan_share = [&](const std::vector<MethodText>& sum) -> PlannedMechanism {
-    if (projected) return {plan_projected(text, sum, written.column), 1, sum.size()};
+    if (projected) return {plan_projected(text, sum, written.column), 1, all_methods(sum).size()};
     return one ? PlannedMechanism{plan_classic(text, sum, written.column), 1, sum.size()}
                : plan_mechanism(text, sum, written.column);
   };

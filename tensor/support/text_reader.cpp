@@ -54,7 +54,7 @@ double TextReader::required_number() {
   fail_at(text_, column(),
           in_quotes(digits.size() > most_shown ? digits.substr(0, most_shown) + "..." : digits) +
               " is too large or too small",
-          "; write a number below 1.8e308");
+          "; write 0, or a number of 2.3e-308 to 1.7e308");
 }
 
 void TextReader::expected(const std::string& wanted) {

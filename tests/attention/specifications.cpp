@@ -75,8 +75,10 @@ BOOST_AUTO_TEST_CASE(hostile_text_is_an_error_and_nothing_worse) {
   std::string many = "alibi";
   for (int k = 1; k < 256; ++k) many += "+alibi";
   BOOST_TEST(error_of(many) == "");
-  BOOST_TEST(error_of("average(" + many + "*1024)").find("262144 methods in all mechanisms (column 1); at most 8192") !=
+  BOOST_TEST(error_of("average(" + many + "*1024)").find("262144 methods in all mechanisms (column 1); at most 4096") !=
              std::string::npos);
+  const std::string shares = "multi_head(heads(" + many + "*1," + many + "*1), heads=2)";
+  BOOST_TEST(error_of("average(" + shares + "*32)").find("methods in all mechanisms") != std::string::npos);
   BOOST_TEST(error_of(many + " + alibi").find("a sum of more than 256 methods (column 1537)") != std::string::npos,
              error_of(many + " + alibi"));
   for (const char* text : {"(",

@@ -459,7 +459,7 @@ BOOST_AUTO_TEST_CASE(errors_say_what_was_looked_for_and_found) {
   const Folder reviews;
   for (const char* file : {"train/pos/1.txt", "train/neg/1.txt", "dev/pos/1.txt", "dev/neg/1.txt", "val/pos/1.txt"})
     reviews.write(file, "a film\n");
-  BOOST_TEST(contains(refusal(sentiment(reviews.path)), "both dev and val are development sets; move one away"));
+  BOOST_TEST(contains(refusal(sentiment(reviews.path)), "both dev and val are dev sets; move one away"));
   std::filesystem::remove_all(reviews / "dev");
   std::filesystem::remove_all(reviews / "val");
   reviews.write("dev.tsv", "a film\tpos\n");

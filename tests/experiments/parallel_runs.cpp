@@ -235,9 +235,8 @@ BOOST_AUTO_TEST_CASE(a_signal_during_the_test_of_a_run_stops_before_the_next_one
   process.signal(SIGINT);
   const Ended stopped = process.end();
   BOOST_TEST(stopped.status == 130);
-  BOOST_TEST(
-      stopped.err.ends_with("tagging: stopped with 1 of 2 runs finished; --resume " + out.string() + " continues\n"),
-      stopped.err);
+  BOOST_TEST(stopped.err.ends_with("tagging: stopped before run 2 of 2; --resume " + out.string() + " continues\n"),
+             stopped.err);
   BOOST_TEST(fs::exists(out / "global-seed-1" / "result.json"));
   BOOST_TEST(!fs::exists(out / "gaussian-seed-1" / "log.jsonl"));
 }

@@ -293,7 +293,9 @@ void attend_program(Cli& cli) {
   if (cli.given("--describe"))
     return with_flag("--describe", [&] {
       const std::int64_t width = options.shape.empty() ? 8 : options.shape.back();
-      require(width % options.heads == 0, "--heads {}: must divide the width, {} (--shape)", options.heads, width);
+      const bool has_heads_of_model = !find_combination(parse_specification(described)[0].name);
+      require(!has_heads_of_model || width % options.heads == 0, "--heads {}: must divide the width, {} (--shape)",
+              options.heads, width);
       fmt::print("{}", describe_attention(described, {.model_dim = width, .heads = options.heads}));
     });
   if (cli.given("--header")) {

@@ -319,8 +319,8 @@ SplitFiles files_at(const fs::path& path) {
     if (fs::is_directory(place / "train" / "pos") && fs::is_directory(place / "train" / "neg"))
       for (const auto& [name, part] : {std::pair("train", 0u), {"dev", 1u}, {"val", 1u}, {"test", 2u}})
         if (fs::is_directory(place / name)) {
-          require(!fs::is_directory(files[part]), "{}: both dev and val are development sets; move one away",
-                  place.string());
+          require(files[part].empty(), "{}: both {} and {} are {} sets; move one away", place.string(),
+                  files[part].filename().string(), name, name_of(Part(part)));
           files[part] = place / name;
         }
     if (!files[0].empty()) return files;

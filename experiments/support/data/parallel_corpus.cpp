@@ -196,13 +196,14 @@ RecordFormat ParallelCorpus::format_of(const fs::path& file) const {
 /// The fields of a table or of JSON lines that the user chose; none: they are found by their names.
 std::vector<std::string> ParallelCorpus::fields_of(const fs::path& file) const {
   const auto& [source, target] = std::tie(options_.source, options_.target);
-  if (source.empty() && target.empty()) return split_list(options_.columns);
+  if (source.empty() && target.empty())
+    return options_.columns.empty() ? std::vector<std::string>() : split_list(options_.columns);
   require(options_.columns.empty(),
           "--columns, and --source or --target, exclude each other: both choose fields of '{}'", file.string());
   require(!options_.needs_source || (!source.empty() && !target.empty()),
           "--{} is missing: --source and --target choose two fields of '{}'", source.empty() ? "source" : "target",
           file.string());
-  return split_list(source.empty() ? target : source + "," + target);
+  return split_list(source.empty() || target.empty() ? source + target : source + "," + target);
 }
 
 void ParallelCorpus::choose_files(const FileSets& targets, const fs::path& directory, const std::string& train_set) {

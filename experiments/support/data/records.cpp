@@ -173,9 +173,9 @@ void RecordReader::read_quoted(std::vector<std::string>& fields) {
       note(fault_here("column {}: '{}' behind the closing quote; quotes in a field are doubled", fields.size(),
                       line_[at]));
     field.append(line_, at, end - at);
-    if (const std::string inner = trimmed(field);
-        !is_quoted && inner.size() > 1 && inner != field && inner.front() == '"' && inner.back() == '"')
-      note(fault_here("column {}: spaces outside of the quotes; write them inside, or leave them out", fields.size()));
+    const std::string inner = trimmed(field);
+    if (!is_quoted && inner != field && inner.starts_with('"') && inner.find('"', 1) + 1 == inner.size())
+      spaced_.push_back(fields.size());
     if (end == line_.size()) return;
     at = end + 1;
   }
@@ -207,6 +207,7 @@ Record parse_record(const RecordReader& at, const std::string& line) {
 /// end before its fault is thrown: otherwise the lines of the row behind the fault would be read as rows.
 bool RecordReader::next_row(std::vector<std::string>& fields) {
   fault_.reset();
+  spaced_.clear();
   fields.clear();
   bool is_there = true;
   if (format_ == RecordFormat::conll) {
@@ -377,7 +378,11 @@ bool RecordReader::next(std::vector<std::string>& values) {
     for (std::size_t k = 0; k < fields_.names.size(); ++k) values.push_back(field_of(record, k));
   } else {
     require_here(row.size() == width_, "{}, expected {} as in the first line", counted(row.size(), "column"), width_);
-    for (const std::size_t column : columns_) values.push_back(column == 0 ? "" : row[column - 1]);
+    for (const std::size_t column : columns_) {
+      require_here(std::ranges::count(spaced_, column) == 0,
+                   "column {}: spaces outside of the quotes; write them inside, or leave them out", column);
+      values.push_back(column == 0 ? "" : row[column - 1]);
+    }
   }
   for (std::string& value : values) {
     value = on_one_line(std::move(value));

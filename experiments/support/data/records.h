@@ -137,6 +137,7 @@ class RecordReader {
   std::vector<std::string> first_;    ///< of tables: the first row, unless it is a header
   std::string line_;
   std::optional<RecordFault> fault_;  ///< of the record that is being read
+  std::vector<std::size_t> spaced_;   ///< the columns of the row whose quotes have spaces around them, from 1
   std::int64_t number_ = 0;
   std::size_t width_ = 0;  ///< of tables: the columns that each row has
   bool has_tabs_ = false;  ///< of CoNLL: columns lie between tabs, not between spaces

@@ -86,7 +86,11 @@ void SequenceOptions::add_to(Cli& cli) {
   trained.add_to(cli, decodes());
 }
 
-std::vector<std::string> SequenceOptions::metric_names() const { return split_list(metrics); }
+std::vector<std::string> SequenceOptions::metric_names() const {
+  std::vector<std::string> names = split_list(metrics);
+  std::erase(names, "");
+  return names;
+}
 
 void SequenceOptions::check() const {
   training.check();

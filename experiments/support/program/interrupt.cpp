@@ -66,9 +66,11 @@ InterruptGuard::InterruptGuard(std::string notice) {
 InterruptGuard::~InterruptGuard() {
   if (--living_guards > 0) return;
   for (std::size_t i = 0; i < stopping_signals.size(); ++i) {
-    ::sigaction(stopping_signals[i], &previous_actions[i], nullptr);
-    // mpirun may pass it on once more while other processes still write what they have.
-    if (stopping_signals[i] == SIGUSR1 && caught_signal == SIGUSR1) std::signal(SIGUSR1, SIG_IGN);
+    // mpirun may pass SIGUSR1 on once more while other processes still write what they have.
+    if (stopping_signals[i] == SIGUSR1 && caught_signal == SIGUSR1)
+      std::signal(SIGUSR1, SIG_IGN);
+    else
+      ::sigaction(stopping_signals[i], &previous_actions[i], nullptr);
   }
 }
 

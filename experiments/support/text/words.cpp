@@ -51,7 +51,7 @@ std::vector<std::string_view> split_columns(std::string_view line, char separato
 std::vector<std::string> split_list(std::string_view text) {
   std::vector<std::string> parts;
   for (const std::string_view part : split_columns(text, ',')) parts.push_back(trimmed(part));
-  return parts == std::vector<std::string>{""} ? std::vector<std::string>() : parts;
+  return parts;
 }
 
 std::string quoted_for_shell(const std::string& word) {

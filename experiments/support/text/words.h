@@ -40,7 +40,7 @@ void append_word(std::string& text, std::string_view word);
 /// The columns of a line: views into `line`, at least one.
 std::vector<std::string_view> split_columns(std::string_view line, char separator = '\t');
 
-/// "bleu, ribes" as its parts between commas, without the white space around them; none for a blank text.
+/// "bleu, ribes" as its parts between commas, without the white space around them; at least one.
 std::vector<std::string> split_list(std::string_view text);
 
 /// A word for a shell's command line: as it is if no character has a meaning there, otherwise in quotes.

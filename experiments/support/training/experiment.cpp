@@ -316,6 +316,9 @@ void ExperimentBase::make_here(const PairData& data, const Body& body) {
       finished.push_back(std::move(run));
       continue;
     }
+    if (trained > 0 && interrupted_anywhere())
+      throw Interrupted(fmt::format("stopped before run {} of {}; --resume {} continues", at + 1, own.size(),
+                                    directory_->path().string()));
     if (trained == 0) print_warnings();
     run.begun = [this, &run] { begin_training(run); };
     run.number = std::int64_t(at) + 1;
@@ -329,10 +332,6 @@ void ExperimentBase::make_here(const PairData& data, const Body& body) {
     save_result(result);
     seconds += (SpentTime::until_now() - before).wall;
     ++trained;
-    if (at + 1 < own.size() && interrupted_anywhere())
-      throw Interrupted(fmt::format("stopped with {} of {} finished; --resume {} continues",
-                                    std::ssize(finished) + trained, counted(own.size(), "run"),
-                                    directory_->path().string()));
   }
   for (const Run& run : finished) begin_training(run);  // remembers what it was told
 }

@@ -414,6 +414,7 @@ void Training::average(const DevScores& dev_scores) {
 TrainingResult Training::finish(const DevScores& dev_scores) {
   if (now_.score_name.empty()) evaluate(dev_scores);  // resumed to end at an update before the first evaluation
   if (interrupted_anywhere()) stop();                 // during the last evaluation
+  if (is_first_) require_best();
   save();
   progress_->finish();
   if (options_.average > 0) average(dev_scores);
@@ -422,7 +423,7 @@ TrainingResult Training::finish(const DevScores& dev_scores) {
         fmt::format("training diverged: the development set's {} was not a finite number at any evaluation; a "
                     "smaller learning rate (--schedule) may help",
                     now_.score_name));
-  if (is_first_) load_best();
+  if (is_first_) load_state(model_, directory_.best());
   share(state(model_));
   model_.train(false);
   return so_far();
@@ -430,15 +431,14 @@ TrainingResult Training::finish(const DevScores& dev_scores) {
 
 /// A run that was killed may have left the model of a later evaluation, to which this one has not come: with a smaller
 /// --patience, or numbers that another device has rounded otherwise.
-void Training::load_best() {
+void Training::require_best() const {
+  if (options_.average > 0 || now_.best_update == 0) return;
   const std::filesystem::path best = directory_.best();
-  const std::int64_t update =
-      options_.average > 0 ? now_.best_update : metadata(read_safetensors(best), best, "update").get<std::int64_t>();
+  const auto update = metadata(read_safetensors(best), best, "update").get<std::int64_t>();
   require(update == now_.best_update,
           "{}: has the model of update {}, from before this run was killed, and not the best one, that of update {}; "
-          "--resume as before (--patience, --updates, --device, --threads) finds it again",
+          "--resume with the --patience (0: never), --updates, --device and --threads of before comes to it again",
           best.string(), update, now_.best_update);
-  load_state(model_, best);
 }
 
 // ---- Checkpoints
@@ -535,7 +535,8 @@ void Training::require_known_best(const std::string& checkpoint, const Json& bef
   if (now_.best_update == 0 || options_.average > 0) return;
   require_there(directory_.best());
   const auto update = metadata(read_safetensors(directory_.best()), directory_.best(), "update").get<std::int64_t>();
-  const bool comes_again = update <= options_.updates && is_evaluated(update) && !out_of_patience();
+  const bool comes_again =
+      now_.updates < update && update <= options_.updates && is_evaluated(update) && !out_of_patience();
   require(update == now_.best_update || comes_again || (is_unchanged("updates") && is_unchanged("evaluate-every")),
           "{}: was written before {}, which has the model of update {}: resume first with the --updates and "
           "--evaluate-every that the run had",

@@ -190,7 +190,7 @@ class Training {
 
   Progression so_far() const;
   void save();
-  void load_best();
+  void require_best() const;
   void restore();
   void share_restored();
   void continue_from(const Progression& state);
