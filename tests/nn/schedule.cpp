@@ -104,10 +104,10 @@ BOOST_AUTO_TEST_CASE(a_wrong_description_is_named_with_its_column) {
   BOOST_TEST(error("constant(rate=1e308)") ==
              "'constant(rate=1e308)': rate is 1e+308 (column 10); it must be a number from 0 to 1e+100");
   for (const char* number : {"1e999", "+1e999", "1e-400"})
-    BOOST_TEST(
-        error(fmt::format("constant(rate={})", number).c_str())
-                .find("is too large or too small (column 15); write 0, or a number of 2.3e-308 to 1.7e308") != std::string::npos,
-        number);
+    BOOST_TEST(error(fmt::format("constant(rate={})", number).c_str())
+                       .find("is too large or too small (column 15); write 0, or a number of 2.3e-308 to 1.7e308") !=
+                   std::string::npos,
+               number);
   BOOST_TEST(error("constant(rate=+1e-3)") == "");
   BOOST_TEST(error("cosine(rate=1e-3,)") ==
              "'cosine(rate=1e-3,)': unexpected ')' (column 18); expected one of rate, updates, warmup, floor");
