@@ -30,7 +30,8 @@ MapOperands<T> operands_of(const MapFormula& formula, const MapGroup& group) {
   tensors.fill(out[0]);
   std::copy_n(out, formula.results, tensors.begin());
   std::copy_n(in, formula.inputs, tensors.begin() + formula.results);
-  std::array<T*, max_operands> first{};
+  std::array<T*, max_operands> first;
+  first.fill(const_cast<T*>(out[0]->template data<T>()));  // of operands that there are not, which are not read either
   for (int k = 0; k < formula.results; ++k) first[k] = out[k]->template mutable_data<T>();
   for (int k = 0; k < formula.inputs; ++k) first[formula.results + k] = const_cast<T*>(in[k]->template data<T>());
   return {plan_loop<max_operands>(out[0]->shape(), tensors), first};
