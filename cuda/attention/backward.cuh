@@ -45,10 +45,10 @@ struct PairGradients {
   T captures[most];
 };
 
-/// A pair whose gradients are wanted. `lane_row` is the number of its row among those of the lane.
+/// A pair whose gradients are wanted, element e of at[c].
 template <class T>
 struct Pair {
-  int i, j, lane_row;
+  int i, j, c, e;
   T product, out_product;  ///< q_i · k_j and g_i · v_j
 };
 
@@ -60,7 +60,7 @@ class GradientBlock : protected BlockOfRows<Spec, rows_are_queries, Memory> {
   using Base = BlockOfRows<Spec, rows_are_queries, Memory>;
 
  protected:
-  using Base::call_, Base::spec_, Base::b_, Base::h_, Base::block_row_, Base::row_end_, Base::captures_;
+  using Base::call_, Base::spec_, Base::b_, Base::h_, Base::block_row_, Base::row_end_, Base::captures_, Base::sources_;
   using typename Base::T, typename Base::PairStrip, typename Base::QueryStrip;
   static constexpr int most = Spec::most;
 
@@ -80,12 +80,12 @@ class GradientBlock : protected BlockOfRows<Spec, rows_are_queries, Memory> {
     const T kept = this->kept_factor(pair.i, pair.j, first), of_kept = gradient_of_weight(pair);
     T x[3 + most], to[1 + most];
     x[0] = spec_.has_product() ? call_.scale * pair.product : T(0);
-    captures_.template fill<false>(x, pair.lane_row, pair.i, pair.j);
+    captures_.template fill<false>(x, pair.c, pair.e, pair.i, pair.j, sources_);
     const T z = spec_.logit(x);
     const T p = spec_.has_densities() ? density<Spec>(z) : exponential<Spec>(z, query.maximum) * query.inverse;
     T y[3 + most];
     y[0] = T(1);
-    if (spec_.has_window()) captures_.template fill<true>(y, pair.lane_row, pair.i, pair.j);
+    if (spec_.has_window()) captures_.template fill<true>(y, pair.c, pair.e, pair.i, pair.j, sources_);
     const T m = spec_.has_window() ? spec_.weight(y) : T(1);
     const T of_weight = (kept * of_kept - query.shift) * query.factor;
     const T of_logit =
@@ -250,7 +250,7 @@ class QueryOwnedBlock : GradientBlock<Spec, true, QueryOwnedMemory> {
     const auto visit = [&](const ColumnTile& tile) {
       const int j = tile.first;
       sources_.keep_carried(j);
-      sources_.prepare(j, spec_.key_step(columns));
+      sources_.prepare(j, spec_.key_step(columns), tile.all_seen);
       PairStrip strip, out_products;
       this->multiply(strip, out_products);
       if (tile.all_seen)
@@ -258,7 +258,7 @@ class QueryOwnedBlock : GradientBlock<Spec, true, QueryOwnedMemory> {
       else
         take_tile<false>(strip, out_products, tile);
       this->add_score_gradients(strip);
-      sources_.add_gradients(j, spec_.key_step(columns));
+      sources_.add_gradients(j);
       if (spec_.slots() == 0) return;
       __syncthreads();
       offsets_.add_tile(block_row_, j);
@@ -298,7 +298,7 @@ class QueryOwnedBlock : GradientBlock<Spec, true, QueryOwnedMemory> {
           all_seen || (i < call_.queries && at < tile.end && seen[e / 2].has(call_.seen, b_, h_, i, at, distance));
       PairGradients<T, Spec::most> made{};
       if (is_seen)
-        made = this->gradients_of(numbers_[e / 2], {i, at, e / 2, strip.at[c][e], out_products.at[c][e]}, tile.first);
+        made = this->gradients_of(numbers_[e / 2], {i, at, c, e, strip.at[c][e], out_products.at[c][e]}, tile.first);
       strip.at[c][e] = made.score;
 #pragma unroll
       for (int k = 0; k < Spec::most; ++k)
@@ -306,7 +306,7 @@ class QueryOwnedBlock : GradientBlock<Spec, true, QueryOwnedMemory> {
           if (spec_.index(k) == Index::offset)
             offsets_.set(k, i - block_row_, at - tile.first, made.captures[k]);
           else if (is_of_source(spec_.index(k)))
-            captures_.of_source(k, i, at) = made.captures[k];
+            sources_.set_gradient(spec_.number_of_source(k), c, e, made.captures[k]);
           else if (is_seen)
             take(k, e / 2, i, at, distance, made.captures[k]);
         }
@@ -401,14 +401,14 @@ class KeyOwnedBlock : GradientBlock<Spec, false, KeyOwnedMemory> {
     };
     this->for_tiles(load, [&](const ColumnTile& tile) {
       const int i = tile.first;
-      sources_.prepare(i, spec_.key_step(rows));
+      sources_.prepare(i, spec_.key_step(rows), tile.all_seen);
       PairStrip strip, out_products;
       this->multiply(strip, out_products);
       if (tile.all_seen)
         take_tile<true>(strip, out_products, tile);
       else
         take_tile<false>(strip, out_products, tile);
-      sources_.add_gradients(i, spec_.key_step(rows));
+      sources_.add_gradients(i);
       if (spec_.makes_values()) add_product(value_gradient_, out_products, this->column_values());
       this->add_score_gradients(strip);
     });
@@ -445,14 +445,14 @@ class KeyOwnedBlock : GradientBlock<Spec, false, KeyOwnedMemory> {
       if (is_seen) {
         const QueryNumbers<T> numbers(of[column], of[columns + column], of[2 * columns + column],
                                       of[3 * columns + column], of[4 * columns + column]);
-        made = this->gradients_of(numbers, {i, j, e / 2, strip.at[c][e], out_products.at[c][e]}, tile.first);
+        made = this->gradients_of(numbers, {i, j, c, e, strip.at[c][e], out_products.at[c][e]}, tile.first);
       }
       strip.at[c][e] = made.score, out_products.at[c][e] = made.weight;
 #pragma unroll
       for (int k = 0; k < Spec::most; ++k)
         if (k < spec_.captures() && spec_.wants(k)) {
           if (is_of_source(spec_.index(k)))
-            captures_.of_source(k, i, j) = made.captures[k];
+            sources_.set_gradient(spec_.number_of_source(k), c, e, made.captures[k]);
           else if (spec_.index(k) == Index::key)
             sums_[e / 2][k] += made.captures[k];
         }

@@ -46,7 +46,7 @@ class BlockOfRows {
         row_(block_row_ + warp_rows * warp_of_thread()),
         row_end_(rows_are_queries ? lesser(block_row_ + rows, call.query_end)
                                   : lesser(block_row_ + spec.key_step(rows), call.keys)),
-        captures_(call, spec, at.b, at.h, row_, block_row_, memory.sources.arrays_at),
+        captures_(call, spec, at.b, at.h, row_),
         sources_(call, spec, memory.sources, at.b, at.h, block_row_, row_) {}
 
   /// A tile of the columns first ≤ … < end. `all_seen`: all pairs of `columns` columns exist and are seen.
@@ -64,7 +64,6 @@ class BlockOfRows {
     const bool copies_ahead = Spec::shape().stages == 2 && spec_.sources() == 0;
     const auto visit_if = [&](bool is_time, const ColumnTile& tile) {
       if (!is_time || !exists(tile)) return;
-      captures_.begin_tile(tile.first);
       visit(tile);
     };
     ColumnTile tile{column_count(), rows_are_queries ? 0 : call_.query_begin, false};  // none, before the first

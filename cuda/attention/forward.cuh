@@ -136,7 +136,8 @@ class RunningRows {
 /// The logits of a strip from its products. Pairs that are not seen get −inf; `all_seen`: there are none.
 template <bool all_seen, bool rows_are_queries, class Spec, int n, class Sees>
 __device__ void make_logits(const AttentionCall<typename Spec::Number>& call, const Spec& spec,
-                            const StripCaptures<Spec, rows_are_queries>& captures, int row, int column,
+                            const StripCaptures<Spec, rows_are_queries>& captures,
+                            const BlockSources<Spec, rows_are_queries>& sources, int row, int column,
                             Strip<typename Spec::Number, n>& strip, const Sees& sees) {
   using T = typename Spec::Number;
   for_strip<Strip<T, n>>([&](int c, int e) {
@@ -145,8 +146,8 @@ __device__ void make_logits(const AttentionCall<typename Spec::Number>& call, co
     T x[3 + Spec::most];
     x[0] = spec.has_product() ? call.scale * strip.at[c][e] : T(0);
     const bool is_seen = all_seen || sees(i, j, e);
-    captures.template fill<false>(x, e / 2, all_seen || i < call.queries ? i : call.queries - 1,
-                                  all_seen || j < call.keys ? j : call.keys - 1);
+    captures.template fill<false>(x, c, e, all_seen || i < call.queries ? i : call.queries - 1,
+                                  all_seen || j < call.keys ? j : call.keys - 1, sources);
     const T z = spec.logit(x);
     strip.at[c][e] = is_seen ? z : minus_infinity<T>();
   });
@@ -183,7 +184,7 @@ class ForwardBlock : BlockOfRows<Spec, true, ForwardMemory> {
     if (spec_.continues()) begin_with_earlier_results();
     const auto load = [&](int j, int stage) { this->load_columns(j, stage); };
     this->for_tiles(load, [&](const ColumnTile& tile) {
-      sources_.prepare(tile.first, spec_.key_step(columns));
+      sources_.prepare(tile.first, spec_.key_step(columns), tile.all_seen);
       PairStrip strip;
       strip.clear();
       this->add_scores(strip);
@@ -229,7 +230,7 @@ class ForwardBlock : BlockOfRows<Spec, true, ForwardMemory> {
   __device__ void logits_of_tile(PairStrip& strip, const ColumnTile& tile) {
     Seen seen[lane_rows];
     if (!all_seen) this->see_rows(seen);
-    make_logits<all_seen, true>(call_, spec_, captures_, row_, tile.first, strip, [&](int i, int at, int e) {
+    make_logits<all_seen, true>(call_, spec_, captures_, sources_, row_, tile.first, strip, [&](int i, int at, int e) {
       return i < call_.queries && at < tile.end &&
              seen[e / 2].has(call_.seen, b_, h_, i, at, at - i - call_.query_offset);
     });
@@ -242,8 +243,8 @@ class ForwardBlock : BlockOfRows<Spec, true, ForwardMemory> {
     if (spec_.has_window()) {
       T x[3 + Spec::most];
       x[0] = T(1);
-      captures_.template fill<true>(x, e / 2, all_seen || i < call_.queries ? i : call_.queries - 1,
-                                    all_seen || at < call_.keys ? at : call_.keys - 1);
+      captures_.template fill<true>(x, c, e, all_seen || i < call_.queries ? i : call_.queries - 1,
+                                    all_seen || at < call_.keys ? at : call_.keys - 1, sources_);
       const T factor = spec_.weight(x);
       exponential = all_seen || exponential != T(0) ? exponential * factor : T(0);
     }

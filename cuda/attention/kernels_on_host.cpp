@@ -73,9 +73,8 @@ class HostSpec : public AnySeenPairs {
             sizeof(Number),
             most_slots,
             most_sources,
-            5,
             true,
-            1,
+            16,
             sizeof(Factor) == sizeof(Bf16) ? 2 : 1};
   }
 
@@ -98,8 +97,7 @@ class HostSpec : public AnySeenPairs {
   int segment() const { return known_.block.segment; }
   int key_step(int count) const { return known_.block.key_step(count); }
   Side side(int s) const { return known_.sides[static_cast<std::size_t>(s)]; }
-  int array_of_source(int s) const { return known_.source_arrays[static_cast<std::size_t>(s)]; }
-  int array(int k) const { return known_.arrays[static_cast<std::size_t>(k)]; }
+  int number_of_source(int k) const { return known_.numbers_of_sources[static_cast<std::size_t>(k)]; }
   bool has_hidden() const { return known_.has_hidden; }
   bool has_output() const { return known_.has_output; }
   bool has_focus() const { return known_.has_focus; }
@@ -155,7 +153,7 @@ int shared_bytes_of(Pass pass, const BlockShape& known) {
   BlockShape block = Spec::shape();
   if (known.hidden) return shared_bytes(pass, block);
   block.hidden = false;
-  if (known.sources == 0) block.sources = block.arrays = 0;
+  if (known.sources == 0) block.sources = 0;
   return shared_bytes(pass, block);
 }
 

@@ -26,7 +26,7 @@ struct BlockShape {
   int width, value_width;          ///< of rows of queries and keys, and of values, rounded up to multiples of 16
   int factor_bytes, number_bytes;  ///< sizes of Spec::Factor and Spec::Number
   int slots;                       ///< captures with Index::offset that want a gradient
-  int sources, arrays;             ///< see sources.cuh
+  int sources;                     ///< see sources.cuh
   bool hidden;                     ///< the score has a hidden layer: see hidden.cuh
   int segment;                     ///< length of the segments of keys that pointers point to, at most 16
   int stages;  ///< tiles of columns in shared memory: with 2, the next tile is copied while one is computed
@@ -67,13 +67,14 @@ struct HiddenMemory {
 
 /// The memory of a block's sources, from byte `first` on.
 struct SourcesMemory {
-  int rows_at, columns_at, arrays_at, array_bytes, numbers_at, end;
+  int rows_at, columns_at, array_at, sums_at, sums_bytes, numbers_at, end;
   constexpr SourcesMemory(const BlockShape& s, int first)
       : rows_at(first),
         columns_at(rows_at + s.sources * s.query_tile(s.rows())),
-        arrays_at(columns_at + s.sources * s.query_tile(s.columns)),
-        array_bytes(s.rows() * (s.columns + 1) * s.number_bytes),
-        numbers_at(arrays_at + s.arrays * array_bytes),
+        array_at(columns_at + s.sources * s.query_tile(s.columns)),
+        sums_at(array_at + (s.sources > 0 && s.segment > 1 ? s.rows() * (s.columns + 1) * s.number_bytes : 0)),
+        sums_bytes(s.sources * s.warps * s.columns * s.number_bytes),
+        numbers_at(sums_at + 2 * sums_bytes),
         end(numbers_at + 5 * (s.sources < most_pointers ? s.sources : most_pointers) *
                              (s.rows() > s.columns ? s.rows() : s.columns) * s.number_bytes) {}
 };

@@ -12,9 +12,9 @@
 ///   captures(), logits()  number of captures, those of the logit first, and how many these are
 ///   index(k)              how capture k is found; wants(k): whether its gradient is needed
 ///   slots(), slot(k)      number of captures Index::offset that want a gradient, and the number of k among them
-///   most_sources, sources(), pointers(), side(s), array_of_source(s), array(k), segment(), key_step(n)
+///   most_sources, sources(), pointers(), side(s), number_of_source(k), segment(), key_step(n)
 ///                         room for sources, their number, how many of them are pointers, the keys that a pointer may
-///                         point to, the first array of a source, that of capture k, and see BlockShape
+///                         point to, which number of the sources capture k is (BlockSources), and see BlockShape
 ///   makes_score(), makes_values(), makes_source(s)    see Kernel
 ///   has_focus()           whether the call has a focus
 ///   has_output()          whether the forward pass makes an output, or only the softmax's maxima and totals
@@ -177,13 +177,9 @@ class StripCaptures {
   using T = typename Spec::Number;
   static constexpr int head_room = 3;  ///< of x, before the captures
 
-  static constexpr int rows = Spec::shape().rows(), stride = Spec::columns + 1;
-
-  /// For the strip whose first row is `first`, of a block whose first row is `block_row` and whose arrays of sources
-  /// begin at byte `arrays_at`.
-  __device__ StripCaptures(const AttentionCall<T>& call, const Spec& spec, int b, int h, int first, int block_row,
-                           int arrays_at)
-      : call_(call), spec_(spec), b_(b), h_(h), block_row_(block_row), arrays_at_(arrays_at) {
+  /// For the strip whose first row is `first`.
+  __device__ StripCaptures(const AttentionCall<T>& call, const Spec& spec, int b, int h, int first)
+      : call_(call), spec_(spec), b_(b), h_(h) {
 #pragma unroll
     for (int k = 0; k < Spec::most; ++k)
       if (k < spec.captures() && is_of_row(spec.index(k)))
@@ -199,24 +195,19 @@ class StripCaptures {
     return rows_are_queries ? is_of_query(index) : is_of_key(index);
   }
 
-  /// Makes `first` the first column of the current tile.
-  __device__ void begin_tile(int first) { tile_column_ = first; }
-  /// The number of capture k, which is of a source, or its gradient: for the pair (i, j) of the current tile.
-  __device__ T& of_source(int k, int i, int j) const {
-    const SharedSpan<T> array(arrays_at_ + spec_.array(k) * rows * stride * static_cast<int>(sizeof(T)), rows * stride);
-    return array[((rows_are_queries ? i : j) - block_row_) * stride + (rows_are_queries ? j : i) - tile_column_];
-  }
-
-  /// Writes the positions and captures of the pair (i, j), in the lane's row number `lane_row`, behind x[0]; those of
-  /// the logit, or those of the weight.
-  template <bool of_weight>
-  __device__ void fill(T* x, int lane_row, int i, int j) const {
+  /// Writes the positions and captures of the pair (i, j), element e of at[c], behind x[0]; those of the logit, or
+  /// those of the weight. `sources` is the block's BlockSources.
+  template <bool of_weight, class Sources>
+  __device__ void fill(T* x, int c, int e, int i, int j, const Sources& sources) const {
     x[1] = static_cast<T>(call_.query_offset + i), x[2] = static_cast<T>(j);
 #pragma unroll
     for (int k = 0; k < Spec::most; ++k) {
       if (k >= spec_.captures() || (k >= spec_.logits()) != of_weight) continue;
-      x[head_room + k - (of_weight ? spec_.logits() : 0)] =
-          is_of_row(spec_.index(k)) ? of_rows_[lane_row][k] : read(k, i, j);
+      T& to = x[head_room + k - (of_weight ? spec_.logits() : 0)];
+      if (is_of_source(spec_.index(k)))
+        to = sources.number(spec_.number_of_source(k), c, e);
+      else
+        to = is_of_row(spec_.index(k)) ? of_rows_[e / 2][k] : read(k, i, j);
     }
   }
 
@@ -230,13 +221,12 @@ class StripCaptures {
 
  private:
   __device__ T read(int k, int i, int j) const {
-    if (is_of_source(spec_.index(k))) return of_source(k, i, j);
     return call_.captures[k].of(b_, h_).at(i, entry_of(spec_.index(k), call_.clips[k], j, j - i - call_.query_offset));
   }
 
   const AttentionCall<T>& call_;
   const Spec& spec_;
-  int b_, h_, block_row_, arrays_at_, tile_column_ = 0;
+  int b_, h_;
   T of_rows_[lane_rows][Spec::most];
 };
 

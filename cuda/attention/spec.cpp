@@ -21,13 +21,14 @@ int registers_held(const SpecOfCall& spec, int columns) {
   if ((pass == Pass::forward || pass == Pass::key_gradients) && spec.kernel.values) outputs += block.value_width;
   if (is_backward && spec.kernel.score && spec.has_product) outputs += block.width;
   if (is_backward) outputs += std::popcount(spec.kernel.sources) * block.width;
-  const int strips = (is_backward ? 2 : 1) + block.sources, pairs = columns / 2;
+  const int strips = (is_backward ? 2 : 1) + block.sources + (is_backward ? 2 : 1) * spec.pointers, pairs = columns / 2;
   const auto of_row = [&](Index index) {
     return index == Index::head || index == (pass < Pass::key_gradients ? Index::query : Index::key);
   };
   int read = 0;  // numbers of two rows or, with their addresses, of each pair
   for (Index index : spec.indices)
-    read += of_row(index) ? 3 : block.stages != 2 ? 2 * pairs : is_backward ? pairs / 2 : pairs;
+    if (index < Index::product)
+      read += of_row(index) ? 3 : block.stages != 2 ? 2 * pairs : is_backward ? pairs / 2 : pairs;
   const int steps = static_cast<int>(spec.logit.steps.size() + spec.weight.steps.size());
   // A query that always sees some keys has several ranges, with bounds for each row; weights summed by distance have
   // addresses, and sums of both ends.
@@ -148,21 +149,21 @@ bool makes(const Kernel& kernel, const LoweredCapture& capture) {
   return kernel.score || capture.is_of_source();
 }
 
-/// Numbers the arrays of sources, and says which of them captures read.
+/// Says which numbers of the sources captures read, as BlockSources numbers them.
 void add_sources(SpecOfCall& spec, const LoweredCall& lowered) {
   BlockShape& block = spec.block;
-  block.sources = static_cast<int>(lowered.sources.size()), block.arrays = 0;
+  block.sources = static_cast<int>(lowered.sources.size());
   block.segment = static_cast<int>(lowered.segment);
   for (const LoweredSource& source : lowered.sources) {
-    const bool is_pointer = source.kind != LoweredSource::Kind::product;
-    spec.source_arrays.push_back(block.arrays);
+    spec.pointers += source.kind != LoweredSource::Kind::product;
     spec.sides.push_back(side_of(source));
-    spec.pointers += is_pointer, block.arrays += is_pointer ? 2 : 1;
   }
-  for (const LoweredCapture& capture : lowered.captures())
-    spec.arrays.push_back(!capture.is_of_source()
-                              ? 0
-                              : spec.source_arrays[capture.source] + (capture.indexing == Indexing::from ? 1 : 0));
+  for (const LoweredCapture& capture : lowered.captures()) {
+    const int s = static_cast<int>(capture.source);
+    spec.numbers_of_sources.push_back(capture.indexing == Indexing::product ? spec.pointers + s
+                                      : capture.indexing == Indexing::from  ? 2 * s + 1
+                                                                            : 2 * s);
+  }
 }
 
 }  // namespace
@@ -226,8 +227,8 @@ std::string facts_of(const SpecOfCall& spec) {
   all += table("index", "cuda::Index", spec.indices) + table("wants", "bool", spec.wants);
   all += fact("slots", spec.block.slots) + table("slot", "int", slots);
   all += fact("sources", spec.block.sources) + fact("pointers", spec.pointers) + fact("segment", spec.block.segment);
-  all += table("side", "cuda::Side", spec.sides) + table("array", "int", spec.arrays);
-  all += table("array_of_source", "int", spec.source_arrays);
+  all += table("side", "cuda::Side", spec.sides);
+  all += table("number_of_source", "int", spec.numbers_of_sources);
   all += fact("makes_score", spec.kernel.score) + fact("makes_values", spec.kernel.values);
   all += fact("has_focus", spec.has_focus) + fact("has_output", spec.has_output) + fact("has_hidden", spec.has_hidden);
   all += fact("has_product", spec.has_product) + fact("has_window", spec.has_window) + fact("has_sink", spec.has_sink);
@@ -285,8 +286,8 @@ struct Spec {{
                        most = {most}, most_slots = {slots}, most_sources = {sources}, most_always = {always},
                        most_dilations = {dilations}, most_masks = {masks};
   static constexpr cuda::BlockShape shape() {{
-    return {{warps, columns, width, value_width, sizeof(Factor), sizeof(Number), most_slots, most_sources, {arrays},
-            {hidden}, {segment}, {stages}}};
+    return {{warps, columns, width, value_width, sizeof(Factor), sizeof(Number), most_slots, most_sources, {hidden},
+            {segment}, {stages}}};
   }}
   static __device__ constexpr int key_step(int count) {{ return shape().key_step(count); }}
   static __device__ constexpr bool makes_source(int s) {{ return {made_sources}u >> s & 1; }}
@@ -304,11 +305,11 @@ extern "C" __global__ void __launch_bounds__({threads}, 1) {kernel}(
       fmt::arg("value_width", block.value_width), fmt::arg("warps", block.warps), fmt::arg("columns", block.columns),
       fmt::arg("most", std::max<std::size_t>(spec.indices.size(), 1)), fmt::arg("slots", block.slots),
       fmt::arg("sources", block.sources), fmt::arg("always", spec.always), fmt::arg("dilations", spec.dilations),
-      fmt::arg("masks", spec.masks), fmt::arg("arrays", block.arrays), fmt::arg("hidden", spec.has_hidden),
-      fmt::arg("segment", block.segment), fmt::arg("stages", block.stages),
-      fmt::arg("made_sources", spec.kernel.sources), fmt::arg("facts", facts_of(spec)), fmt::arg("members", members),
-      fmt::arg("constants", constants_of(spec).size()), fmt::arg("threads", 32 * block.warps),
-      fmt::arg("kernel", kernel_of_text), fmt::arg("pass", function_of(spec.kernel.pass)));
+      fmt::arg("masks", spec.masks), fmt::arg("hidden", spec.has_hidden), fmt::arg("segment", block.segment),
+      fmt::arg("stages", block.stages), fmt::arg("made_sources", spec.kernel.sources),
+      fmt::arg("facts", facts_of(spec)), fmt::arg("members", members), fmt::arg("constants", constants_of(spec).size()),
+      fmt::arg("threads", 32 * block.warps), fmt::arg("kernel", kernel_of_text),
+      fmt::arg("pass", function_of(spec.kernel.pass)));
 }
 
 /// Bytes that are equal only for calls whose kernels are equal.

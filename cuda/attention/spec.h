@@ -18,9 +18,8 @@ struct SpecOfCall {
   int logits = 0;  ///< number of captures that the logit reads
   std::vector<Index> indices;
   std::vector<bool> wants;
-  std::vector<int> arrays;         ///< of each capture of a source, its array
-  std::vector<int> source_arrays;  ///< of each source, its first array; pointers come first
-  std::vector<Side> sides;         ///< of each source
+  std::vector<int> numbers_of_sources;  ///< of each capture of a source, which of their numbers it is (BlockSources)
+  std::vector<Side> sides;              ///< of each source; pointers come first
   int pointers = 0;
   bool has_output = true;
   std::size_t always = 0, dilations = 0, masks = 0;  ///< numbers of these parts of the LoweredCall
